@@ -275,7 +275,7 @@ def a_debian_package():
     run("dpkg-deb", "-e", package, control)
     configuration = sorted("/" + name for name in there if name.startswith("etc/"))
     need(sorted(open(os.path.join(control, "conffiles")).read().split()) == configuration, "conffiles")
-    for script in ("postinst", "prerm", "postrm"):
+    for script in ("preinst", "postinst", "prerm", "postrm"):
         run("sh", "-n", os.path.join(control, script))
     without_findings(package)
 

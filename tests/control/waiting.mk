@@ -2,8 +2,9 @@
 $(BUILD)/tests/control_waiting: tests/control/waiting.py $(BUILD)/tests/control_client_program | $(PROGRAMS)
 	$(call script,tests/control/waiting.py $(BIN) $(BUILD)/tests/control_client_program)
 TESTS += $(BUILD)/tests/control_waiting@sleeps
-# The same while a link is lost.
+# Programs and the GPU time that they used are counted; what waits says why.
 TESTS += "tests/control/usage.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"
+# Programs start while the link to the machine of a GPU server is lost.
 TESTS += "tests/control/link_lost.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"
 # Logs of GPU servers.
 TESTS += "tests/control/server_logs.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"
