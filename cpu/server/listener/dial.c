@@ -121,7 +121,7 @@ static void *dial_main(void *context)
         fds[count] = rpc_socket_connect(wish->address, deadline, error);
         status = fds[count] < 0 ? fds[count] : 0;
     }
-    log_info("event=link-dialled to=%s connections=%u%s%s", wish->address, count, status ? " why=" : "",
+    log_info("event=link-dialled to=%s connections=%u status=%d why=\"%s\"", wish->address, count, -status,
              status ? error : "");
     dial_answer(dial->socket, wish->serial, status, error, fds, status ? 0 : count);
     fd_message_close(fds, count);
