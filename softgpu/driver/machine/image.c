@@ -71,6 +71,16 @@ static bool add(struct sgd_image *image, uint8_t *text, size_t size, size_t room
     return true;
 }
 
+/* Can a device of capability cc run the PTX? */
+static bool runs(const struct fatbin_entry *e, unsigned cc)
+{
+    if (e->flags & FATBIN_ARCH_SPECIFIC && e->sm != cc)
+        return false;
+    if (e->flags & FATBIN_FAMILY_SPECIFIC && e->sm / 10 != cc / 10)
+        return false;
+    return e->sm <= cc;
+}
+
 /* Is `entry` a better choice than `best`? */
 static bool better(const struct fatbin_entry *entry, const struct fatbin_entry *best, unsigned cc)
 {
@@ -78,16 +88,9 @@ static bool better(const struct fatbin_entry *entry, const struct fatbin_entry *
         return false;
     if (!best->payload)
         return true;
-    bool runs = entry->sm <= cc, best_runs = best->sm <= cc;
-    if ((entry->flags & FATBIN_ARCH_SPECIFIC && entry->sm != cc) ||
-        (entry->flags & FATBIN_FAMILY_SPECIFIC && entry->sm / 10 != cc / 10))
-        runs = false;
-    if ((best->flags & FATBIN_ARCH_SPECIFIC && best->sm != cc) ||
-        (best->flags & FATBIN_FAMILY_SPECIFIC && best->sm / 10 != cc / 10))
-        best_runs = false;
-    if (runs != best_runs)
-        return runs;
-    return runs ? entry->sm > best->sm : entry->sm < best->sm;
+    if (runs(entry, cc) != runs(best, cc))
+        return runs(entry, cc);
+    return runs(entry, cc) ? entry->sm > best->sm : entry->sm < best->sm;
 }
 
 /* Adds the container's best PTX. *found: there was one; machine: what else there was. */
