@@ -1,4 +1,4 @@
-/* reach.h: connecting to a GPU server, and HELLO: what the session's first connection and later ones share (reach.c). */
+/* reach.h: connecting to a GPU server, and HELLO, for the session's first connection and for later ones (reach.c). */
 #ifndef FLYT_CLIENT_CORE_REACH_H
 #define FLYT_CLIENT_CORE_REACH_H
 
