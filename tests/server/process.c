@@ -143,6 +143,28 @@ TEST(killed_spare_is_replaced)
     server_stop(&server, SIGTERM);
 }
 
+/* The worker is stopped, so it has not taken the connection that it was given. */
+TEST(killed_worker_had_not_begun)
+{
+    struct server server;
+    int spare[64], both[64], status;
+    server_start(&server, "null", one_spare);
+    children_become(&server, 1, spare);
+    kill(spare[0], SIGSTOP);
+    int child = fork();
+    if (child == 0) {
+        struct peer peer;
+        peer_connect(&peer, server.uri[1]);
+        peer_hello(&peer);
+        _exit(0);
+    }
+    children_become(&server, 2, both); /* so the first one has been given the connection */
+    kill(spare[0], SIGKILL);
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    server_stop(&server, SIGTERM);
+}
+
 /* A client that is killed leaves no worker behind. */
 TEST(killed_client_frees_worker)
 {

@@ -102,7 +102,7 @@ static bool make_place(struct door *door, const struct door_source *source)
         first = newest(door, from);
     if (first < 0)
         return false;
-    door_remove(door, first, true);
+    door_remove(door, first);
     return true;
 }
 
@@ -118,13 +118,35 @@ bool door_add(struct door *door, int fd, bool tls, uint64_t deadline)
     return true;
 }
 
-void door_remove(struct door *door, int i, bool close_it)
+struct door_waiting door_take(struct door *door, int i)
 {
-    if (close_it)
-        close(door->waiting[i].fd);
-    free(door->waiting[i].knock);
+    const struct door_waiting taken = door->waiting[i];
     memmove(&door->waiting[i], &door->waiting[i + 1], (size_t)(door->count - i - 1) * sizeof *door->waiting);
     door->count--;
+    return taken;
+}
+
+void door_close(const struct door_waiting *waiting)
+{
+    close(waiting->fd);
+    free(waiting->knock);
+}
+
+void door_remove(struct door *door, int i)
+{
+    const struct door_waiting taken = door_take(door, i);
+    door_close(&taken);
+}
+
+void door_put_back(struct door *door, const struct door_waiting *waiting)
+{
+    if (waiting->given >= DOOR_GIVEN_MOST || !make_place(door, &waiting->source)) {
+        door_close(waiting);
+        return;
+    }
+    memmove(&door->waiting[1], &door->waiting[0], (size_t)door->count++ * sizeof *door->waiting);
+    door->waiting[0] = *waiting;
+    door->waiting[0].given++;
 }
 
 /* ---- failures ---- */

@@ -128,7 +128,7 @@ static void listener_accept(struct listener *l, rpc_listener *from)
                     DOOR_SOURCE_PLACES, more);
 }
 
-static void listener_drop(struct listener *l, int i) { door_remove(&l->door, i, true); }
+static void listener_drop(struct listener *l, int i) { door_remove(&l->door, i); }
 
 /* ---- lanes ---- */
 
@@ -230,7 +230,7 @@ static void listener_serve_waiting(struct listener *l)
             continue;
         }
         log_debug("event=connection worker=%d", (int)worker->pid);
-        listener_drop(l, i);
+        workers_give(&l->workers, worker, i);
     }
 }
 

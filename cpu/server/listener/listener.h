@@ -38,10 +38,11 @@ struct worker_gift {
     uint8_t pass[TICKET_PASS_SIZE];
     char refusal[TICKET_REFUSAL_SIZE];        /* why the pass was refused; empty: none was shown */
 };
-/* GREETED: its client has proved itself. text: the numbers of the certificate that it
-   showed (rpc_channel_tls_numbers). */
+/* TAKEN: it has the connection, and has read nothing of it. GREETED: its client has proved itself. text: the numbers of
+   the certificate that it showed (rpc_channel_tls_numbers). */
 enum worker_word { WORKER_READY = 1, WORKER_FAILED = 2, WORKER_GREETED = 3, WORKER_CONNECTION = 4, WORKER_RELAY = 5,
-                   WORKER_BRIDGE = 6, WORKER_LANES = 7, WORKER_DIAL = 8, WORKER_DIALLED = 9 };
+                   WORKER_BRIDGE = 6, WORKER_LANES = 7, WORKER_DIAL = 8, WORKER_DIALLED = 9,
+                   WORKER_TAKEN = 10 };
 /* A message from one worker to another, with up to SHARE_AT_ONCE descriptors. peer: whom it is for; the listener puts
    the process id of the sender there. Bytes behind `size` are not sent. */
 enum { WORKER_RELAY_BYTES = 2048 };

@@ -466,6 +466,7 @@ int worker_main(const struct worker_options *worker)
     int fd = worker_receive(&identity, &worker_gift);
     if (fd < 0)
         _exit(0);
+    worker_say(WORKER_TAKEN, "", 0);
     if (worker_gift.passed)
         ticket_expect(worker_gift.pass);
     rpc_channel *channel;

@@ -81,6 +81,19 @@ bool workers_listens(const struct worker *worker)
            !(worker->usher && worker->state == WORKER_BUSY);
 }
 
+static void let_go(struct worker *worker)
+{
+    if (worker->holds)
+        door_close(&worker->held);
+    worker->holds = false;
+}
+
+void workers_give(struct workers *w, struct worker *worker, int i)
+{
+    worker->held = door_take(w->door, i);
+    worker->holds = true;
+}
+
 bool workers_hear(struct workers *w, struct worker *worker)
 {
     if (worker->state == WORKER_BUSY) {
@@ -92,9 +105,14 @@ bool workers_hear(struct workers *w, struct worker *worker)
     if (n != sizeof message)
         return false; /* its end is noticed by SIGCHLD */
     message.text[sizeof message.text - 1] = 0;
+    if (message.word == WORKER_TAKEN) {
+        let_go(worker);
+        return false;
+    }
     if (message.word == WORKER_GREETED) {
         if (worker->state != WORKER_GREETING)
             return false;
+        let_go(worker);
         worker->state = WORKER_BUSY;
         snprintf(worker->numbers, sizeof worker->numbers, "%.*s", (int)sizeof worker->numbers - 1, message.text);
         return true;
@@ -117,6 +135,19 @@ bool workers_hear(struct workers *w, struct worker *worker)
     return false;
 }
 
+/* The worker has ended. Its connection goes to another one, if it had not taken it; else its client may have failed to
+   prove itself. */
+static void connection_left(struct workers *w, struct worker *worker)
+{
+    if (worker->holds && !w->stopping)
+        door_put_back(w->door, &worker->held);
+    else if (worker->holds)
+        door_close(&worker->held);
+    else if (worker->state == WORKER_GREETING)
+        door_failed(w->door, &worker->source, clock_now());
+    worker->holds = false;
+}
+
 void workers_reap(struct workers *w)
 {
     int status;
@@ -129,10 +160,9 @@ void workers_reap(struct workers *w)
             continue;
         struct worker *worker = &w->all[i];
         char more[48];
-        if (worker->state == WORKER_STARTING || worker->state == WORKER_GREETING)
-            workers_hear(w, worker); /* perhaps it said why, or that its client is welcome */
-        if (worker->state == WORKER_GREETING)
-            door_failed(w->door, &worker->source, clock_now());
+        for (int n = 0; n < 2 && (worker->state == WORKER_STARTING || worker->state == WORKER_GREETING); n++)
+            workers_hear(w, worker); /* perhaps it said why, that it took its connection, or that its client is known */
+        connection_left(w, worker);
         if (worker->replaced)
             log_debug("event=worker-replaced worker=%d", (int)pid);
         else if (WIFSIGNALED(status) && w->stopping)

@@ -26,6 +26,10 @@ struct worker {
     bool asked;                           /* others have sent it messages, and may wait for its answer */
     enum worker_state state;
     struct door_source source;
+    /* The connection that it was given, kept until it says that it has taken it: if the worker ends before, another
+       one gets it. */
+    bool holds;
+    struct door_waiting held;
     char numbers[RPC_TLS_NUMBERS_SIZE]; /* of its client's certificate; "": it showed none */
 };
 
@@ -46,6 +50,8 @@ struct workers {
 
 struct worker *workers_start(struct workers *, bool usher); /* NULL: it has been said why */
 struct worker *workers_idle(struct workers *); /* or NULL */
+/* The worker has been sent connection i, which waits no more. */
+void workers_give(struct workers *, struct worker *, int i);
 /* The one that has this session, which need not be one. */
 struct worker *workers_of_session(struct workers *, uint64_t session);
 /* As many starting or idle as there should be. */
