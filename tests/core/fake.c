@@ -446,8 +446,11 @@ static void *serve(void *unused)
     (void)unused;
     char error[RPC_ERROR_SIZE];
     int fd;
-    while ((fd = rpc_listener_accept(fake.listener)) < 0)
-        usleep(1000);
+    for (unsigned cuts = fake_options.cuts; (fd = rpc_listener_accept(fake.listener)) < 0 || cuts;)
+        if (fd < 0)
+            usleep(1000);
+        else
+            cuts -= close(fd) == 0;
     rpc_channel *channel;
     int status =
         fake_options.shared ? rpc_channel_accept(fd, 0, &channel, error) : rpc_channel_from_fd(fd, &channel, error);

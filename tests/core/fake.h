@@ -17,6 +17,7 @@ struct fake_options {
     bool        silent;               /* accepts, says nothing */
     uint32_t    silent_from;          /* procedure at whose first call it falls silent */
     uint32_t    close_at;             /* procedure at whose first call it closes the connection */
+    unsigned    cuts;                 /* so many connections are closed at once */
     uint32_t    garbage_at;           /* procedure that it answers with an undecodable reply */
     int         bad_windows;          /* so many offers lie where the process already is */
     int         devices;              /* 0: 2 */

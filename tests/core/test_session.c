@@ -102,6 +102,17 @@ TEST(attach_failures)
     says(body_closes_at_hello, "does not answer as a GPU server");
 }
 
+/* The worker that was to serve it was killed just then. */
+static void body_cut_short(void)
+{
+    fake_options.cuts = 2;
+    fake_start();
+    CHECK(core_attach() == 0);
+    CHECK(fake_calls[FLYT_HELLO] == 1);
+}
+
+TEST(cut_short) { assert_int_equal(isolated(body_cut_short, 60), 0); }
+
 static void *attach_thread(void *unused)
 {
     (void)unused;

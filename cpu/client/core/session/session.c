@@ -80,8 +80,9 @@ __attribute__((constructor)) static void watch_forks(void)
 /* ---- attach ---- */
 
 /* A server ends a connection whose client has not said HELLO for some seconds (docs/liveness.md). The client may have
-   been stopped meanwhile. Nothing has been lost, so it begins anew. */
-enum { ATTACH_AGAIN = -1, ATTACH_ATTEMPTS = 3 };
+   been stopped meanwhile. And the worker that was to serve it may have been killed just then. Nothing has been lost, so
+   it begins anew. */
+enum { ATTACH_AGAIN = -1, ATTACH_ATTEMPTS = 3, ATTACH_AGAIN_MS = 50 };
 /* A server that the client manager named may be ending: a fault of a neighbour took its GPU, say. The client manager is
    asked for another one. */
 enum { ATTACH_ELSEWHERE = -2, ATTACH_SERVERS = 5, ATTACH_ELSEWHERE_MS = 300 };
@@ -89,7 +90,6 @@ enum { ATTACH_ELSEWHERE = -2, ATTACH_SERVERS = 5, ATTACH_ELSEWHERE_MS = 300 };
    ATTACH_REACH times REACH_CONNECT_MS; FLYT_WAIT says otherwise. Between two tries the client manager is asked
    whether there is a place elsewhere. */
 enum { ATTACH_UNREACHED = -3, ATTACH_REACH = 3, ATTACH_REACH_MS = 200 };
-#define ATTACH_HELD_UP_NS (4 * CLOCK_NS_PER_SECOND)
 static struct {
     uint64_t begun, unreached; /* unreached: since when no server was reached; 0: one was, or none was tried */
     unsigned count, servers;
@@ -97,12 +97,13 @@ static struct {
     char why[RPC_ERROR_SIZE]; /* it was not reached */
 } attempt;
 
-static bool attach_held_up(void)
+static bool attach_cut_short(void)
 {
-    if (clock_now() - attempt.begun < ATTACH_HELD_UP_NS || attempt.count >= ATTACH_ATTEMPTS || attach_wait_over())
+    if (attempt.count >= ATTACH_ATTEMPTS || attach_wait_over())
         return false;
     log_info("the server %s ended the connection before this program had identified itself; trying again",
              core_session.uri);
+    nanosleep(&(struct timespec){ .tv_nsec = ATTACH_AGAIN_MS * CLOCK_NS_PER_MS }, NULL);
     return true;
 }
 
@@ -169,7 +170,7 @@ static int attach_connect(const char *uri, const struct manager_place *place, bo
         log_info("%s cannot be used from here (%s); trying the server's next address", uri, error);
         return CORE_SYSTEM_NOT_READY;
     }
-    if ((status == -ECONNRESET || status == -EPIPE) && attach_held_up())
+    if ((status == -ECONNRESET || status == -EPIPE) && attach_cut_short())
         return ATTACH_AGAIN;
     bool ended = status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED || status == -ENOENT;
     if (ended && !more && attach_elsewhere())
@@ -204,7 +205,7 @@ static int attach_hello(const struct manager_place *place)
                          capability_ask(), hello);
     /* A server that refuses may close at once: what counts is whether its answer came. */
     if (!hello->major && rpc_client_lost(core_session.client) && !rpc_client_silent(core_session.client)) {
-        if (attach_held_up())
+        if (attach_cut_short())
             return ATTACH_AGAIN;
         if (attach_elsewhere())
             return ATTACH_ELSEWHERE;
