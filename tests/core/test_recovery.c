@@ -7,7 +7,8 @@
  *   and values, also if that happens again and again, with threads inside calls
  * shows: recovery: host functions run once each, in their turn
  * shows: recovery: a program that was given a value that does not come out the same, one that has used something that
- *   cannot be repeated, and one whose journal is full, get error 46 after the loss
+ *   cannot be repeated, and one whose journal is full, get error 46 after the loss; so does one that makes each of six
+ *   servers end
  */
 #include <dirent.h>
 #include <errno.h>
@@ -62,8 +63,8 @@ static const char *kind, *program;
 
 /* ---- the blows ---- */
 
-/* All workers of the server: the one of this session, and those that wait for another. */
-static unsigned kill_workers(void)
+/* To all workers of the server: the one of this session, and those that wait for another. How many there are. */
+static unsigned signal_workers(int number)
 {
     char path[64], text[4096];
     unsigned count = 0;
@@ -75,9 +76,11 @@ static unsigned kill_workers(void)
     fclose(file);
     text[size] = 0;
     for (char *end, *at = text; strtol(at, &end, 10) > 0; at = end)
-        count += kill((pid_t)strtol(at, &end, 10), SIGKILL) == 0;
+        count += kill((pid_t)strtol(at, &end, 10), number) == 0;
     return count;
 }
+
+static unsigned kill_workers(void) { return signal_workers(SIGKILL); }
 
 static void pause_ms(unsigned ms) { nanosleep(&(struct timespec){ ms / 1000, (long)(ms % 1000) * 1000000 }, NULL); }
 
@@ -124,6 +127,22 @@ static uint32_t word_at(core_context *c, uint64_t address)
         fprintf(stderr, "0x%llx cannot be read: %d\n", (unsigned long long)address, code);
     CHECK(code == 0);
     return word;
+}
+
+/* The workers that wait for a session are stopped, so one of them has been given the connection when they end. */
+static void body_given_a_dying_worker(void)
+{
+    CHECK(signal_workers(SIGSTOP) > 0);
+    if (fork() == 0) {
+        pause_ms(150);
+        kill_workers();
+        _exit(0);
+    }
+    core_context *c = begin("journal");
+    uint64_t out = allocate(c, 4096);
+    CHECK(launch(c, 0, "count_up", (void *[]){ &out }) == 0 && word_at(c, out) == 1);
+    wait(NULL);
+    CHECK(signal_workers(0) > 0);
 }
 
 /* A variable counts the launches of the whole life; memory keeps what was copied in. */
@@ -373,6 +392,37 @@ static void body_server_killed(void)
 
 /* ---- what is not recovered ---- */
 
+static atomic_bool lost_for_good;
+
+/* Each server ends while the kernel runs, and only then: this thread has an answer of it before. */
+static void *end_each_server(void *context)
+{
+    core_context *c = context;
+    core_stream other;
+    uint64_t out = allocate(c, 4096);
+    CHECK(core_stream_create(c, 1, 0, &other) == 0);
+    while (launch(c, other, "count_up", (void *[]){ &out }) == 0 && core_stream_synchronize(c, other) == 0) {
+        atomic_fetch_add(&blows, 1);
+        kill_workers();
+    }
+    atomic_store(&lost_for_good, true);
+    return NULL;
+}
+
+static void body_no_further(void)
+{
+    enum { SERVERS = 6 };
+    core_context *c = begin("journal");
+    pthread_t thread;
+    uint64_t out = allocate(c, 4096);
+    uint32_t turns = UINT32_MAX;
+    CHECK(launch(c, 0, "slow", (void *[]){ &out, &turns }) == 0);
+    CHECK(pthread_create(&thread, NULL, end_each_server, c) == 0);
+    CHECK(core_stream_synchronize(c, 0) == CORE_DEVICE_UNAVAILABLE);
+    pthread_join(thread, NULL);
+    CHECK(atomic_load(&lost_for_good) && atomic_load(&blows) >= 2 && atomic_load(&blows) <= SERVERS);
+}
+
 static void body_other_values(void)
 {
     core_context *c = begin("journal");
@@ -426,20 +476,16 @@ static void body_off(void)
     CHECK(copy_out(c, 0, &word, out, sizeof word, true) == CORE_DEVICE_UNAVAILABLE);
 }
 
-/* A session that begins just now may be given a worker that the test before has killed, and fails. */
-enum { BEFORE_MS = 500 };
 #define ISOLATED(name, limit) \
-    TEST(name) \
-    { \
-        pause_ms(BEFORE_MS); \
-        assert_int_equal(isolated(body_##name, limit), 0); \
-    }
+    TEST(name) { assert_int_equal(isolated(body_##name, limit), 0); }
+ISOLATED(given_a_dying_worker, 60)
 ISOLATED(worker_killed, 60)
 ISOLATED(inside_a_call, 60)
 ISOLATED(queries, 60)
 ISOLATED(unprotected_later, 60)
 ISOLATED(host_functions, 60)
 ISOLATED(threads, 120)
+ISOLATED(no_further, 60)
 ISOLATED(other_values, 60)
 ISOLATED(unseen_values, 60)
 ISOLATED(pinned_memory, 60)

@@ -32,8 +32,9 @@
 #include "cpu/rpc/manager_prot.h"
 #include "recover.h"
 #include "replay.h"
+#include "suspects.h"
 
-/* LOSSES_MOST: a call that makes a server end would make every other one end too. */
+/* LOSSES_MOST: a call that makes a server end would make every other one end too, during the replay or after it. */
 enum { AGAIN_MS = 200, LOSSES_MOST = 5, REASON = 2 * RPC_ERROR_SIZE };
 /* How long the thread goes on trying to reach a server: without a cluster, at the address that the user gave; in a
    cluster, from the client manager's first answer on (the wait in the queue comes before, and does not count). */
@@ -41,7 +42,8 @@ enum { AGAIN_MS = 200, LOSSES_MOST = 5, REASON = 2 * RPC_ERROR_SIZE };
 
 static struct {
     rpc_client *client; /* the session's, for good */
-    unsigned losses;    /* of servers during replays, since the session last was lost */
+    unsigned losses;    /* of servers since the program last got further, but for the first one */
+    uint64_t since;     /* when the session began to use the server */
     char reason[RPC_ERROR_SIZE];
 } recovery;
 
@@ -98,6 +100,16 @@ static void facts_adopt(const hello_result *hello, const char *uri)
 
 enum end { RECOVERED, NOT_REACHED, NOT_REPEATED };
 
+/* Whether that is one too many. */
+static bool lost_again(char *why, size_t size)
+{
+    if (++recovery.losses < LOSSES_MOST)
+        return false;
+    snprintf(why, size, "%u GPU servers were lost one after the other, and it got no further with any of them",
+             (unsigned)LOSSES_MOST + 1);
+    return true;
+}
+
 static enum end go_on(struct move *move, const char *uri)
 {
     rpc_client *next = move->at[MOVE_TARGET].client;
@@ -105,6 +117,7 @@ static enum end go_on(struct move *move, const char *uri)
     rpc_client_follow(next, recovery.client);
     struct replay *replay = replay_begin(next);
     bool repeated = replay && replay_run(replay, move->why, move->why_size);
+    recovery.since = clock_now();
     bool over = repeated && replay_hand_over(replay, recovery.client);
     bool lost = !over && rpc_client_lost(next);
     if (over) {
@@ -117,11 +130,8 @@ static enum end go_on(struct move *move, const char *uri)
     }
     if (replay)
         replay_end(replay);
-    if (lost && ++recovery.losses == LOSSES_MOST) {
-        snprintf(move->why, move->why_size, "%u GPU servers were lost while its calls were repeated",
-                 (unsigned)LOSSES_MOST);
+    if (lost && lost_again(move->why, move->why_size))
         return NOT_REPEATED;
-    }
     return over ? RECOVERED : lost || repeated ? NOT_REACHED : NOT_REPEATED;
 }
 
@@ -225,7 +235,13 @@ static void *recover_run(void *unused)
     gate_pass();
     uint64_t begun = clock_now();
     rpc_client_rest(recovery.client);
-    enum end end = core_session.managed ? try_cluster(why, sizeof why) : try_same(why, sizeof why);
+    enum end end = NOT_REPEATED;
+    if (suspects_cleared(recovery.since))
+        recovery.losses = 0;
+    else
+        lost_again(why, sizeof why);
+    if (!*why)
+        end = core_session.managed ? try_cluster(why, sizeof why) : try_same(why, sizeof why);
     if (end == RECOVERED) {
         manager_tell_recovery(MANAGER_RECOVERY_RECOVERED, "", (clock_now() - begun) / 1000, journal_bytes());
         return NULL;
@@ -246,7 +262,6 @@ static void lost(const char *reason)
     sigset_t all, before;
     pthread_t thread;
     progress_forget();
-    recovery.losses = 0;
     snprintf(recovery.reason, sizeof recovery.reason, "%s", reason);
     log_warning("the connection to the GPU server %s is lost: %s. The program waits while its session is made again",
                 core_session.uri, reason);

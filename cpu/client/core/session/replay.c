@@ -32,6 +32,7 @@
 #include "replay.h"
 #include "replay_dues.h"
 #include "replay_texts.h"
+#include "unanswered.h"
 
 struct replay_bytes {
     const uint8_t *at;
@@ -57,8 +58,7 @@ struct replay {
     struct replay_call *calls;
     struct replay_call *events; /* EVENTS calls of ours under way, the oldest first */
     struct dues dues;
-    uint32_t *unanswered; /* numbers of the calls that had no answer, in their order */
-    size_t unanswered_count, unanswered_room;
+    struct unanswered unanswered; /* when the server was lost */
     uint64_t *done; /* by stream, of the legacy streams and those that the program has created */
     size_t streams; /* ids below it */
     struct replay_texts texts;
@@ -93,11 +93,6 @@ static enum replay_rule rule_of(uint32_t procedure)
     case FLYT_EVENT_ELAPSED_TIME: return REPLAY_RESULT;
     default: return REPLAY_EQUAL;
     }
-}
-
-static bool is_answered(uint32_t procedure)
-{
-    return procedure < rpc_flyt_program.count && rpc_flyt_program.procedures[procedure].class == RPC_CLASS_SYNC;
 }
 
 static const char *name_of(uint32_t procedure)
@@ -315,14 +310,6 @@ static bool events_hear(void *context)
     return !rpc_client_lost(r->client) || fails(r, "the new GPU server was lost");
 }
 
-static bool was_unanswered(const struct replay *r, uint32_t xid)
-{
-    for (size_t i = 0; i < r->unanswered_count; i++)
-        if (r->unanswered[i] == xid)
-            return true;
-    return false;
-}
-
 static bool submit(struct replay *r, struct replay_call *call)
 {
     enum clnt_stat status = call->in_flight ? rpc_client_submit_as(r->client, &call->rpc, call->sent->xid)
@@ -333,7 +320,7 @@ static bool submit(struct replay *r, struct replay_call *call)
 static bool send_again(struct replay *r, const struct journal_entry *entry)
 {
     enum replay_rule rule = rule_of(entry->procedure);
-    if (!is_answered(entry->procedure)) {
+    if (!call_is_answered(entry->procedure)) {
         bool begins = entry->procedure == FLYT_STREAM_CREATE || entry->procedure == FLYT_STREAM_DESTROY;
         if (begins && !stream_begins(r, entry))
             return false;
@@ -343,7 +330,7 @@ static bool send_again(struct replay *r, const struct journal_entry *entry)
         const struct replay_bytes args = { journal_bytes_of(entry), entry->size };
         return entry->size <= NOTHING_ENDED || events_ask(r, &args);
     }
-    bool in_flight = was_unanswered(r, entry->xid);
+    bool in_flight = unanswered_has(&r->unanswered, entry->xid);
     if (!in_flight && rule == REPLAY_NOT)
         return true;
     struct replay_call *call = call_make(r, entry, in_flight);
@@ -356,7 +343,8 @@ static bool send_again(struct replay *r, const struct journal_entry *entry)
 static bool send_events(struct replay *r)
 {
     for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry)) {
-        if (entry->kind != JOURNAL_SENT || entry->procedure != FLYT_EVENTS || !was_unanswered(r, entry->xid))
+        if (entry->kind != JOURNAL_SENT || entry->procedure != FLYT_EVENTS ||
+            !unanswered_has(&r->unanswered, entry->xid))
             continue;
         struct replay_call *call = call_make(r, entry, true);
         if (!call || !(call->changed = calloc(1, NOTHING_ENDED)))
@@ -492,31 +480,6 @@ static bool await_answer(struct replay *r, const struct journal_entry *entry)
 
 /* ---- the whole ---- */
 
-/* The calls that had no answer when the server was lost. */
-static bool find_unanswered(struct replay *r)
-{
-    for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry)) {
-        if (entry->kind == JOURNAL_SENT && is_answered(entry->procedure)) {
-            if (r->unanswered_count == r->unanswered_room) {
-                size_t room = r->unanswered_room ? 2 * r->unanswered_room : 64;
-                uint32_t *larger = realloc(r->unanswered, room * sizeof *larger);
-                if (!larger)
-                    return fails(r, "no memory is left");
-                r->unanswered = larger;
-                r->unanswered_room = room;
-            }
-            r->unanswered[r->unanswered_count++] = entry->xid;
-        } else if (entry->kind == JOURNAL_ANSWERED) {
-            size_t at = r->unanswered_count;
-            while (at && r->unanswered[at - 1] != entry->xid)
-                at--;
-            if (at)
-                memmove(r->unanswered + at - 1, r->unanswered + at, (r->unanswered_count-- - at) * sizeof(uint32_t));
-        }
-    }
-    return true;
-}
-
 struct replay *replay_begin(rpc_client *next)
 {
     struct replay *r = calloc(1, sizeof *r);
@@ -588,8 +551,8 @@ static bool await_texts(struct replay *r)
 
 static bool run_all(struct replay *r)
 {
-    if (!find_unanswered(r))
-        return false;
+    if (!unanswered_find(&r->unanswered))
+        return fails(r, "no memory is left");
     for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry))
         if (!follow(r, entry))
             return false;
@@ -657,7 +620,7 @@ void replay_end(struct replay *r)
     }
     dues_free(&r->dues);
     replay_texts_close(&r->texts);
-    free(r->unanswered);
+    unanswered_free(&r->unanswered);
     free(r->done);
     free(r);
 }

@@ -214,6 +214,18 @@ int stream_list(core_context *c, core_stream **out, unsigned *count)
     return streams ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
 
+void stream_each(void (*visit)(struct client_stream *, void *), void *context)
+{
+    core_context *c;
+    pthread_mutex_lock(&lists.lock);
+    for (flyt_id wire = 0; (c = context_of_wire(wire)); wire++) {
+        visit(&c->legacy, context);
+        for (struct list *link = list_first(&c->streams); link; link = list_next(&c->streams, link))
+            visit(LIST_OBJECT(link, struct client_stream, of_context), context);
+    }
+    pthread_mutex_unlock(&lists.lock);
+}
+
 core_stream stream_lend(struct client_stream *s, core_context *c)
 {
     s->context = c;
@@ -344,8 +356,9 @@ int stream_restore(struct move *move)
 }
 
 /* All that it was given has ended, and it is the new server that says what ends from here on. */
-static void stream_adopt(struct client_stream *s)
+static void stream_adopt(struct client_stream *s, void *unused)
 {
+    (void)unused;
     stream_finished(s, atomic_load(&s->numbered));
     atomic_store(&s->base, atomic_load(&s->numbered));
     s->published = progress_published(s->wire);
@@ -353,18 +366,11 @@ static void stream_adopt(struct client_stream *s)
 
 void stream_moved(struct move *move, bool moved)
 {
-    core_context *c;
     (void)move;
     if (!moved)
         return;
     progress_open();
-    pthread_mutex_lock(&lists.lock);
-    for (flyt_id wire = 0; (c = context_of_wire(wire)); wire++) {
-        stream_adopt(&c->legacy);
-        for (struct list *link = list_first(&c->streams); link; link = list_next(&c->streams, link))
-            stream_adopt(LIST_OBJECT(link, struct client_stream, of_context));
-    }
-    pthread_mutex_unlock(&lists.lock);
+    stream_each(stream_adopt, NULL);
 }
 
 /* ---- finding ---- */

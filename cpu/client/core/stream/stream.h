@@ -107,6 +107,8 @@ void stream_open_context(core_context *);                   /* before it exists 
 /* What the token means in the context. */
 int client_stream_find(core_context *, core_stream, struct client_stream **out);
 int client_stream_enter(core_context *, core_stream, struct client_stream **out); /* context_enter, then the same */
+/* All streams of all contexts, also destroyed ones whose id is not used again yet. visit takes no lock. */
+void stream_each(void (*visit)(struct client_stream *, void *), void *context);
 /* A token for a structure that is no stream of the server's, up to stream_return. 0: no memory. */
 core_stream stream_lend(struct client_stream *, core_context *);
 void stream_return(core_stream);
