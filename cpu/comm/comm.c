@@ -28,6 +28,8 @@ void comm_context_fail(struct comm_context *context, int status, const char *why
     pthread_mutex_unlock(&context->lock);
     if (first)
         comm_trace_write(context);
+    if (first && context->near)
+        comm_near_fail(context->near, status, why);
     for (unsigned r = 0; first && r < context->settings.size; r++) {
         pthread_mutex_lock(&context->lock);
         struct comm_link *link = context->peers[r].link;
@@ -37,18 +39,23 @@ void comm_context_fail(struct comm_context *context, int status, const char *why
     }
 }
 
-static void peer_lost(struct comm_link *link, void *of, int status, const char *why)
+void comm_context_lost(struct comm_context *context, unsigned rank, int status, const char *why)
 {
-    struct comm_peer *peer = of;
     char text[COMM_WHY_SIZE];
-    (void)link;
     if (status == -ESHUTDOWN)                   /* it has closed its context; who needs it notices */
         return;
     if (strncmp(why, "rank", 4) == 0)
         snprintf(text, sizeof text, "%s", why); /* what another rank has said */
     else
-        snprintf(text, sizeof text, "rank %u: %s", peer->rank, why);
-    comm_context_fail(peer->context, status, text);
+        snprintf(text, sizeof text, "rank %u: %s", rank, why);
+    comm_context_fail(context, status, text);
+}
+
+static void peer_lost(struct comm_link *link, void *of, int status, const char *why)
+{
+    const struct comm_peer *peer = of;
+    (void)link;
+    comm_context_lost(peer->context, peer->rank, status, why);
 }
 
 void comm_context_abort(struct comm_context *context, int status, const char *why)
@@ -101,8 +108,18 @@ int comm_context_create(const struct comm_context_settings *settings, struct com
         free(context);
         return rpc_explain(error, -ENOMEM, "a context: no memory");
     }
+    int status = settings->near ? comm_near_enter(settings->near, settings->rank, context) : 0;
+    if (status < 0) {
+        free(context->trace);
+        free(context);
+        return rpc_explain(error, status, "a context: rank %u is in this process already, or its ranks have failed",
+                           settings->rank);
+    }
     context->settings = *settings;
     context->store = store;
+    context->near = settings->near;
+    if (context->near)
+        comm_near_hold(context->near);
     if (settings->algorithm == COMM_AUTOMATIC)
         context->settings.algorithm = forced;
     if (settings->table.latency_us <= 0 || settings->table.mb_per_s <= 0)
@@ -122,9 +139,13 @@ void comm_context_destroy(struct comm_context *context)
     if (!context)
         return;
     comm_trace_write(context);
+    if (context->near)
+        comm_near_leave(context->near, context->settings.rank);
+    comm_near_drop(context->near);
     for (unsigned r = 0; r < context->settings.size; r++) {
         comm_pair_destroy(context->peers[r].pair);
-        comm_link_close(context->peers[r].link);
+        if (!context->peers[r].lent)
+            comm_link_close(context->peers[r].link);
     }
     pthread_cond_destroy(&context->changed);
     pthread_mutex_destroy(&context->lock);
@@ -133,6 +154,31 @@ void comm_context_destroy(struct comm_context *context)
 }
 
 /* ---- connecting ---- */
+
+void comm_context_use_link(struct comm_context *context, unsigned rank, struct comm_link *link)
+{
+    context->peers[rank].link = link;
+    context->peers[rank].lent = true;
+}
+
+void comm_context_use_near(struct comm_context *context, unsigned rank) { context->peers[rank].near = true; }
+
+int comm_peer_send(struct comm_context *c, unsigned peer, struct comm_transfer *t)
+{
+    return c->peers[peer].near ? comm_near_send(c->near, c->settings.rank, peer, t)
+                               : comm_link_send(c->peers[peer].link, t);
+}
+
+int comm_peer_receive(struct comm_context *c, unsigned peer, struct comm_transfer *t)
+{
+    return c->peers[peer].near ? comm_near_receive(c->near, c->settings.rank, peer, t)
+                               : comm_link_receive(c->peers[peer].link, t);
+}
+
+int comm_peer_status(struct comm_context *c, unsigned peer)
+{
+    return c->peers[peer].near ? comm_near_status(c->near) : comm_link_status(c->peers[peer].link);
+}
 
 struct rank_meeting {
     struct comm_link *link;
@@ -174,7 +220,7 @@ static int connect_to(struct comm_context *context, const bool *wanted, uint64_t
     struct rank_meeting *all = calloc(size, sizeof *all);
     int status = all ? 0 : rpc_explain(error, -ENOMEM, "connecting ranks: no memory");
     for (unsigned r = 0; r < size && status == 0; r++)
-        if (wanted[r] && !context->peers[r].link)
+        if (wanted[r] && !context->peers[r].link && !context->peers[r].near)
             status = offer(context, r, &all[r], deadline, error);
     for (unsigned r = 0; r < size && status == 0; r++)
         if (all[r].link)
@@ -209,19 +255,27 @@ int comm_context_connect_full_mesh(struct comm_context *context, uint64_t deadli
     return status < 0 ? rpc_explain(error, status, "%s", own) : 0;
 }
 
-static int connect_for(struct comm_context *context, const struct comm_plan *plan, uint64_t deadline, char *error)
+int comm_context_connect(struct comm_context *context, const bool *wanted, uint64_t deadline, char *error)
 {
     char own[RPC_ERROR_SIZE] = "";
-    bool wanted[COMM_RANKS_MOST] = { false }, missing = false;
+    bool missing = false;
+    for (unsigned r = 0; r < context->settings.size; r++)
+        missing |= wanted[r] && !context->peers[r].link && !context->peers[r].near;
+    int status = !missing         ? 0
+                 : context->store ? connect_to(context, wanted, deadline, own)
+                                  : rpc_explain(own, -ENOTCONN, "a rank is not connected");
+    return status < 0 ? rpc_explain(error, status, "%s", own) : 0;
+}
+
+static int connect_for(struct comm_context *context, const struct comm_plan *plan, uint64_t deadline, char *error)
+{
+    bool wanted[COMM_RANKS_MOST] = { false };
     for (unsigned i = 0; i < plan->count; i++) {
         const struct comm_step *step = &plan->steps[i];
         if (step->kind == STEP_SEND || step->kind == STEP_RECEIVE)
             wanted[step->peer] = true;
     }
-    for (unsigned r = 0; r < context->settings.size; r++)
-        missing |= wanted[r] && !context->peers[r].link;
-    int status = missing ? connect_to(context, wanted, deadline, own) : 0;
-    return status < 0 ? rpc_explain(error, status, "%s", own) : 0;
+    return comm_context_connect(context, wanted, deadline, error);
 }
 
 /* ---- calls ---- */

@@ -15,6 +15,7 @@
 #define FLYT_COMM_COMM_H
 
 #include "cpu/comm/link/link.h"
+#include "cpu/comm/near.h"
 #include "cpu/comm/plan/plan.h"
 #include "cpu/comm/reduce/reduce.h"
 #include "cpu/comm/store/store.h"
@@ -26,15 +27,23 @@ struct comm_context_settings {
     struct comm_engine *engine;                 /* the links are its; it must live longer */
     enum comm_algorithm algorithm;              /* AUTOMATIC: FLYT_COMM_ALGORITHM, else chosen for each call */
     struct comm_table   table;                  /* of zeros: usual values. The same on all ranks */
+    struct comm_near   *near;                   /* where ranks of this process meet; NULL: there are none */
 };
 
 /* The store stays the caller's; it must live until the context is connected, or as long as the context if that connects
-   pairs when they are first needed. One store, or prefix, for each context. */
+   pairs when they are first needed. One store, or prefix, for each context. NULL: its owner connects it, with the two
+   functions below. */
 int  comm_context_create(const struct comm_context_settings *, struct comm_store *, struct comm_context **out,
                          char *error);
 /* Connects this rank with all others. Without it a pair is connected when a call first needs it; then the first message
    between two ranks waits until both are in comm_send or comm_receive with each other. */
 int  comm_context_connect_full_mesh(struct comm_context *, uint64_t deadline, char *error);
+/* The rank is reached by this joined link, which stays the caller's and lives longer. When it is lost the caller says
+   so with comm_context_lost. Before the first call. */
+void comm_context_use_link(struct comm_context *, unsigned rank, struct comm_link *);
+void comm_context_lost(struct comm_context *, unsigned rank, int status, const char *why);
+/* The rank is in this process (settings.near). Before the first call. */
+void comm_context_use_near(struct comm_context *, unsigned rank);
 void comm_context_destroy(struct comm_context *);       /* NULL is allowed; no call may be under way */
 /* Ends it on all ranks; returns at once. Any thread. status: negative. */
 void comm_context_abort(struct comm_context *, int status, const char *why);
@@ -66,5 +75,11 @@ int comm_send(struct comm_context *, unsigned peer, uint32_t tag, const void *me
               char *error);
 int comm_receive(struct comm_context *, unsigned peer, uint32_t tag, void *memory, uint64_t size, uint64_t *got,
                  uint64_t deadline, char *error);
+
+/* Messages that belong together, as between ncclGroupStart and ncclGroupEnd: all are under way at a time, so that two
+   ranks may send to each other first. The n-th message that a rank sends to another one by this function is the n-th
+   that the other one receives from it; sizes must be equal. A rank may send to itself. Not counted among the calls. */
+struct comm_message { bool sends; unsigned peer; void *memory; uint64_t size; };
+int comm_exchange(struct comm_context *, const struct comm_message *, unsigned count, uint64_t deadline, char *error);
 
 #endif

@@ -1,5 +1,5 @@
 /* context.h: what the files of this folder share: comm.c, the context and its calls; run.c, a plan that is under
-   way; trace.c, what was called.
+   way; exchange.c, messages that belong together; near.c, ranks of one process; trace.c, what was called.
    */
 #ifndef FLYT_COMM_CONTEXT_H
 #define FLYT_COMM_CONTEXT_H
@@ -11,12 +11,16 @@
 
 enum { COMM_WHY_SIZE = 220 };
 #define COMM_CALL_SPACE (UINT64_C(1) << 63)     /* of a call's number in the names of transfers */
+#define COMM_MESSAGE_SPACE (UINT64_C(1) << 61)  /* of the messages of comm_exchange */
 
 struct comm_peer {
     struct comm_context *context;
     unsigned             rank;
     struct comm_link    *link;                  /* NULL: not connected; set once, under the lock */
+    bool                 lent;                  /* the link is somebody else's */
+    bool                 near;                  /* it is reached through the context's place, not by a link */
     struct comm_pair    *pair;
+    uint64_t             sent, received;        /* messages of comm_exchange; the calling thread's */
 };
 
 struct comm_context {
@@ -28,6 +32,7 @@ struct comm_context {
     char                         why[COMM_WHY_SIZE];
     uint64_t                     sequence;      /* of calls; the calling thread's */
     struct comm_trace           *trace;
+    struct comm_near            *near;          /* NULL: none; held */
     struct comm_peer             peers[];
 };
 
@@ -36,7 +41,14 @@ void comm_context_fail(struct comm_context *, int status, const char *why);
 /* Waits a moment until the reason is known for which a transfer has failed. The context's status, which is `status` if
    nothing else is known. */
 int comm_context_reason(struct comm_context *, int status);
+/* As comm_link_send and comm_link_receive, to or from a rank that is connected, by a link or in this process. */
+int  comm_peer_send(struct comm_context *, unsigned peer, struct comm_transfer *);
+int  comm_peer_receive(struct comm_context *, unsigned peer, struct comm_transfer *);
+int  comm_peer_status(struct comm_context *, unsigned peer);   /* of the way there: 0, or why it has failed */
 void comm_call_text(const uint8_t note[COMM_NOTE_SIZE], char *text, size_t size);
+
+/* Connects with the ranks that are wanted and not connected yet; else -errno, and the context has failed. */
+int  comm_context_connect(struct comm_context *, const bool *wanted, uint64_t deadline, char *error);
 
 /* ---- trace.c ---- */
 

@@ -69,7 +69,7 @@ static void fail(struct comm_run *run, unsigned i, int status)
         return;
     }
     /* Where the link has failed, its `lost` says why, at once or in a moment. */
-    if (status != -ESHUTDOWN && comm_link_status(run->context->peers[step->peer].link) == status)
+    if (status != -ESHUTDOWN && comm_peer_status(run->context, step->peer) == status)
         return;
     comm_call_text(run->work->note, call, sizeof call);
     snprintf(why, sizeof why, "rank %u: %s: %s", step->peer, call,
@@ -127,8 +127,8 @@ static int execute(struct comm_run *run, unsigned i)
                                       .memory = at(run, send ? step->a : step->to), .size = step->size,
                                       .done = transfer_done, .context = mine };
     memcpy(mine->t.note, run->work->note, COMM_NOTE_SIZE);
-    struct comm_link *link = run->context->peers[step->peer].link;
-    posted = send ? comm_link_send(link, &mine->t) : comm_link_receive(link, &mine->t);
+    posted = send ? comm_peer_send(run->context, step->peer, &mine->t)
+                  : comm_peer_receive(run->context, step->peer, &mine->t);
     if (posted == 1 && mine->t.status < 0)
         return mine->t.status;
     if (posted == 1 && !send && memcmp(mine->t.peer_note, run->work->note, COMM_NOTE_SIZE) != 0)
@@ -188,12 +188,18 @@ static void prepare(struct comm_run *run)
             run->ready[run->ready_count++] = i;
 }
 
+static bool glance(struct comm_context *c, unsigned peer, uint64_t space, uint8_t note[COMM_NOTE_SIZE])
+{
+    if (c->peers[peer].near)
+        return comm_near_glance(c->near, c->settings.rank, peer, space, note);
+    return c->peers[peer].link && comm_link_glance(c->peers[peer].link, space, note);
+}
+
 static void look_for_others(struct comm_run *run)
 {
     uint8_t note[COMM_NOTE_SIZE];
     for (unsigned r = 0; r < run->context->settings.size; r++) {
-        struct comm_link *link = run->context->peers[r].link;
-        if (link && comm_link_glance(link, COMM_CALL_SPACE | run->work->number, note) &&
+        if (glance(run->context, r, COMM_CALL_SPACE | run->work->number, note) &&
             memcmp(note, run->work->note, COMM_NOTE_SIZE) != 0) {
             differ(run, r, note);
             return;

@@ -2,6 +2,9 @@
  * collectives.c: contexts whose ranks are threads of this process, or children of it, over real links.
  *
  * shows: collectives: each one, by each algorithm, on 1 to 8 ranks and 16, over TCP and shared memory, against a model
+ * shows: collectives: ranks of one process meet without a connection, beside others that have links; a failure of one
+ *   is a failure of all
+ * shows: collectives: messages of one group are under way at a time: rings, all pairs, a rank and itself
  * shows: collectives: messages with tags between ranks, in any order
  * shows: collectives: calls that differ, a rank that stays away, and a killed one are an error on every rank
  */
@@ -37,6 +40,8 @@ struct world {
     struct comm_store   *store;
     enum comm_algorithm  algorithm;
     bool                 lazy;
+    unsigned             near;                  /* so many ranks, one behind the other, meet without links; 0: none */
+    struct comm_near    *places[RANKS];
     void               (*body)(struct rank *);
     void                *of;
     struct rank          ranks[RANKS];
@@ -45,9 +50,14 @@ struct world {
 static void *rank_thread(void *context)
 {
     struct rank *r = context;
+    unsigned near = r->world->near;
     const struct comm_context_settings settings = { .rank = r->number, .size = r->world->size,
-                                                    .engine = r->world->engine, .algorithm = r->world->algorithm };
+                                                    .engine = r->world->engine, .algorithm = r->world->algorithm,
+                                                    .near = near ? r->world->places[r->number / near] : NULL };
     r->status = comm_context_create(&settings, r->world->store, &r->context, r->error);
+    for (unsigned i = 0; near && r->status == 0 && i < r->world->size; i++)
+        if (i != r->number && i / near == r->number / near)
+            comm_context_use_near(r->context, i);
     if (r->status == 0 && !r->world->lazy)
         r->status = comm_context_connect_full_mesh(r->context, in_s(LIMIT_S), r->error);
     if (r->status == 0)
@@ -63,6 +73,8 @@ static unsigned run_world(struct world *w, const struct comm_settings *links)
     unsigned failed = 0;
     if (comm_engine_create(links, &w->engine, error) != 0 || comm_store_hash(&w->store, error) != 0)
         fail_msg("%s", error);
+    for (unsigned i = 0; w->near && i * w->near < w->size; i++)
+        assert_non_null(w->places[i] = comm_near_create(w->size));
     for (unsigned r = 0; r < w->size; r++) {
         w->ranks[r] = (struct rank){ .world = w, .number = r };
         assert_int_equal(pthread_create(&threads[r], NULL, rank_thread, &w->ranks[r]), 0);
@@ -73,6 +85,8 @@ static unsigned run_world(struct world *w, const struct comm_settings *links)
         failed += w->ranks[r].status < 0;
         comm_context_destroy(w->ranks[r].context);
     }
+    for (unsigned i = 0; w->near && i * w->near < w->size; i++)
+        comm_near_drop(w->places[i]);
     comm_engine_destroy(w->engine);
     comm_store_destroy(w->store);
     return failed;
@@ -175,6 +189,16 @@ TEST(each_collective_by_each_algorithm_over_tcp)
         for (enum comm_algorithm algorithm = COMM_AUTOMATIC; algorithm < COMM_DISSEMINATION; algorithm++) {
             struct world w = { .size = size, .algorithm = algorithm, .body = all_kinds,
                                .of = (void *)(uintptr_t)counts };
+            must_succeed(&w, &tcp);
+        }
+}
+
+TEST(ranks_of_one_process_need_no_links)
+{
+    static const uint64_t counts[] = { 0, 1, 1000, 300001, UINT64_MAX };
+    for (unsigned size = 2; size <= 5; size++)
+        for (unsigned near = 2; near <= 5; near += 3) {
+            struct world w = { .size = size, .near = near, .body = all_kinds, .of = (void *)(uintptr_t)counts };
             must_succeed(&w, &tcp);
         }
 }
@@ -363,7 +387,62 @@ TEST(messages_with_tags_connect_ranks_when_they_are_needed)
     must_succeed(&w, &tcp);
 }
 
+/* In groups: to the next one, a rank and itself, all pairs. Each rank posts in an order of its own. */
+static void exchanges(struct rank *r)
+{
+    enum { PART = 70000 };
+    unsigned ranks = r->world->size, me = r->number;
+    uint8_t *from = malloc(PART * RANKS), *to = malloc(PART * RANKS);
+    for (unsigned turn = 0; turn < 6 && r->status == 0; turn++) {
+        struct comm_message list[2 * RANKS];
+        unsigned count = 0;
+        uint64_t size = turn % 3 == 0 ? 5 : turn % 3 == 1 ? 0 : PART;
+        memset(to, 0xee, PART * RANKS);
+        for (unsigned i = 0; i < ranks; i++) {
+            unsigned peer = (i + me) % ranks;
+            memset(from + peer * PART, (int)(me * 16 + peer + turn), PART);
+            list[count++] = (struct comm_message){ i % 2 != 0, peer, (i % 2 ? from : to) + peer * PART, size };
+            list[count++] = (struct comm_message){ i % 2 == 0, peer, (i % 2 ? to : from) + peer * PART, size };
+        }
+        r->status = comm_exchange(r->context, list, count, in_s(LIMIT_S), r->error);
+        for (unsigned i = 0; i < ranks && r->status == 0; i++)
+            for (uint64_t k = 0; k < PART && r->status == 0; k++)
+                r->status = to[i * PART + k] == (uint8_t)(k < size ? i * 16 + me + turn : 0xee) ? 0 : -EBADMSG;
+        if (r->status == 0 && !one_call(r, COMM_ALL_REDUCE, 100, 0, 0))
+            break;
+    }
+    free(from);
+    free(to);
+}
+
+TEST(messages_of_one_group_do_not_wait_for_each_other)
+{
+    for (unsigned near = 0; near <= 4; near += 2) {
+        struct world w = { .size = 4, .near = near, .body = exchanges };
+        must_succeed(&w, &tcp);
+    }
+}
+
 /* ---- failure ---- */
+
+static void other_sizes(struct rank *r)
+{
+    uint8_t bytes[10] = { 0 };
+    const struct comm_message message = { r->number == 0, 1 - r->number, bytes, 9 + r->number };
+    struct comm_call barrier = { .kind = COMM_BARRIER };
+    if (r->number < 2)
+        r->status = comm_exchange(r->context, &message, 1, in_s(20), r->error);
+    if (r->status == 0)
+        r->status = comm_call(r->context, &barrier, in_s(20), r->error);
+}
+
+TEST(a_message_of_another_size_than_expected_is_an_error_on_every_rank)
+{
+    for (unsigned near = 0; near <= 4; near += 2) {
+        struct world w = { .size = 4, .near = near, .body = other_sizes };
+        assert_int_equal(run_world(&w, &tcp), 4);
+    }
+}
 
 static void differing(struct rank *r)
 {
@@ -391,7 +470,7 @@ TEST(calls_that_differ_are_an_error_on_every_rank_that_names_both)
     static const char *const named[][2] = { { "all-reduce of 10", "barrier" }, { "of 10", "of 11" },
                                             { "root 0", "root 1" }, { "float32, sum", "int32, maximum" } };
     for (unsigned i = 0; i < 4; i++) {
-        struct world w = { .size = 4, .body = differing, .of = &i };
+        struct world w = { .size = 4, .near = i % 2 ? 2 : 0, .body = differing, .of = &i };
         uint64_t begin = clock_now();
         assert_int_equal(run_world(&w, &tcp), 4);
         assert_true(clock_now() - begin < 10 * CLOCK_NS_PER_SECOND);
