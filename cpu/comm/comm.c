@@ -405,9 +405,52 @@ static uint64_t out_count(const struct comm_context *c, const struct comm_call *
     return call->kind == COMM_REDUCE_SCATTER && call->counts ? call->counts[c->settings.rank] : call->count;
 }
 
+int comm_context_register(struct comm_context *c, const void *memory, uint64_t size)
+{
+    return c->settings.registers && c->settings.engine && memory && size
+               ? comm_engine_register(c->settings.engine, memory, size)
+               : 0;
+}
+
+void comm_context_unregister(struct comm_context *c, const void *memory, uint64_t size)
+{
+    if (c->settings.registers && c->settings.engine && memory && size)
+        comm_engine_unregister(c->settings.engine, memory, size);
+}
+
+/* With all its buffers registered. */
+static int run_registered(struct comm_context *c, const struct comm_work *work, const uint64_t sizes[COMM_BUFFERS],
+                          uint64_t deadline)
+{
+    unsigned registered = 0;
+    int status = 0;
+    while (registered < COMM_BUFFERS && status == 0) {
+        status = comm_context_register(c, work->buffers[registered], sizes[registered]);
+        registered += status == 0;
+    }
+    if (status == 0)
+        status = comm_run(c, work, deadline);
+    while (registered-- > 0)
+        comm_context_unregister(c, work->buffers[registered], sizes[registered]);
+    return status;
+}
+
+/* How many bytes of this rank's buffers a call uses. The places of an uneven one are not known here: 0. */
+static void buffer_sizes(const struct comm_context *c, const struct comm_call *call, const struct comm_plan *plan,
+                         uint64_t sizes[COMM_BUFFERS])
+{
+    uint64_t part = call->count * comm_type_size(call->type), whole = part * c->settings.size;
+    bool in_parts = call->kind == COMM_SCATTER || call->kind == COMM_REDUCE_SCATTER || call->kind == COMM_ALL_TO_ALL;
+    bool out_parts = call->kind == COMM_GATHER || call->kind == COMM_ALL_GATHER || call->kind == COMM_ALL_TO_ALL;
+    sizes[COMM_IN] = !has_in(c, call) ? 0 : in_parts ? whole : part;
+    sizes[COMM_OUT] = !has_out(c, call) ? 0 : out_parts ? whole : part;
+    sizes[COMM_SCRATCH] = plan->scratch;
+}
+
 static int carry_out(struct comm_context *c, const struct comm_call *call, const struct comm_plan *plan,
                      enum comm_algorithm algorithm, uint64_t deadline)
 {
+    uint64_t sizes[COMM_BUFFERS];
     struct comm_work work = { .plan = plan, .number = ++c->sequence, .type = call->type,
                               .operation = call->operation };
     size_t element = comm_type_size(call->type);
@@ -423,8 +466,9 @@ static int carry_out(struct comm_context *c, const struct comm_call *call, const
         work.buffers[COMM_IN] = multiplied;
     }
     comm_trace_begin(c, work.note, algorithm);
+    buffer_sizes(c, call, plan, sizes);
     if (status == 0)
-        status = comm_run(c, &work, deadline);
+        status = run_registered(c, &work, sizes, deadline);
     comm_trace_end(c, status);
     if (status == 0 && reduces(call->kind) && has_out(c, call))
         comm_reduce_finish(call->type, call->operation, call->out, out_count(c, call), c->settings.size);

@@ -24,7 +24,9 @@ struct comm_context;
 
 struct comm_context_settings {
     unsigned            rank, size;             /* at most COMM_RANKS_MOST */
-    struct comm_engine *engine;                 /* the links are its; it must live longer */
+    struct comm_engine *engine;                 /* the links are its; it must live longer. NULL: there are none */
+    bool registers;                             /* the engine wants registered memory: that of a call is, as long as it
+                                                   lasts */
     enum comm_algorithm algorithm;              /* AUTOMATIC: FLYT_COMM_ALGORITHM, else chosen for each call */
     struct comm_table   table;                  /* of zeros: usual values. The same on all ranks */
     struct comm_near   *near;                   /* where ranks of this process meet; NULL: there are none */

@@ -47,6 +47,9 @@ int  comm_peer_receive(struct comm_context *, unsigned peer, struct comm_transfe
 int  comm_peer_status(struct comm_context *, unsigned peer);   /* of the way there: 0, or why it has failed */
 void comm_call_text(const uint8_t note[COMM_NOTE_SIZE], char *text, size_t size);
 
+/* Memory of a call or a message, where the engine wants to know it. 0 or -errno. */
+int comm_context_register(struct comm_context *, const void *memory, uint64_t size);
+void comm_context_unregister(struct comm_context *, const void *memory, uint64_t size);
 /* Connects with the ranks that are wanted and not connected yet; else -errno, and the context has failed. */
 int  comm_context_connect(struct comm_context *, const bool *wanted, uint64_t deadline, char *error);
 

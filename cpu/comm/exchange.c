@@ -15,10 +15,14 @@
 
 enum { LOOK_MS = 50 };
 
-struct exchange;
-struct exchange_part { struct comm_transfer t; struct exchange *of; const struct comm_message *message; };
+struct comm_exchange;
+struct exchange_part {
+    struct comm_transfer t;
+    struct comm_exchange *of;
+    const struct comm_message *message;
+};
 
-struct exchange {
+struct comm_exchange {
     struct comm_context *context;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -29,7 +33,7 @@ struct exchange {
 
 static void part_over(struct exchange_part *part, int status)
 {
-    struct exchange *x = part->of;
+    struct comm_exchange *x = part->of;
     char why[COMM_WHY_SIZE];
     bool of_link = status < 0 && status != -ESHUTDOWN && status != -EMSGSIZE &&
                    comm_peer_status(x->context, part->message->peer) == status;
@@ -47,7 +51,7 @@ static void part_over(struct exchange_part *part, int status)
 
 static void part_done(struct comm_transfer *t) { part_over(t->context, t->status); }
 
-static void part_post(struct exchange *x, struct exchange_part *part)
+static void part_post(struct comm_exchange *x, struct exchange_part *part)
 {
     const struct comm_message *m = part->message;
     struct comm_peer *peer = &x->context->peers[m->peer];
@@ -59,8 +63,8 @@ static void part_post(struct exchange *x, struct exchange_part *part)
     pthread_mutex_lock(&x->lock);
     x->under_way++;
     pthread_mutex_unlock(&x->lock);
-    int posted = m->sends ? comm_peer_send(x->context, m->peer, &part->t)
-                          : comm_peer_receive(x->context, m->peer, &part->t);
+    int posted =
+        m->sends ? comm_peer_send(x->context, m->peer, &part->t) : comm_peer_receive(x->context, m->peer, &part->t);
     if (posted)
         part_over(part, posted < 0 ? posted : part->t.status);
 }
@@ -76,7 +80,8 @@ static int to_itself(struct comm_context *c, const struct comm_message *list, un
         sent += list[i].sends;
     }
     if (sent != received)
-        return rpc_explain(error, -EINVAL, "a rank sends to itself and receives from itself in one group, equally often");
+        return rpc_explain(error, -EINVAL,
+                           "a rank sends to itself and receives from itself in one group, equally often");
     for (unsigned i = 0; i < count; i++) {
         if (list[i].peer != c->settings.rank || !list[i].sends)
             continue;
@@ -91,7 +96,7 @@ static int to_itself(struct comm_context *c, const struct comm_message *list, un
     return 0;
 }
 
-static void wait_for(struct exchange *x, uint64_t deadline)
+static void wait_for(struct comm_exchange *x, uint64_t deadline)
 {
     pthread_mutex_lock(&x->lock);
     while (x->under_way > 0) {
@@ -110,20 +115,28 @@ static void wait_for(struct exchange *x, uint64_t deadline)
 
 static int carry_out(struct comm_context *c, const struct comm_message *list, unsigned count, uint64_t deadline)
 {
-    struct exchange *x = calloc(1, sizeof *x + count * sizeof *x->parts);
+    struct comm_exchange *x = calloc(1, sizeof *x + count * sizeof *x->parts);
     if (!x)
         return -ENOMEM;
     x->context = c;
     pthread_mutex_init(&x->lock, NULL);
     pthread_cond_init(&x->changed, NULL);
-    for (unsigned i = 0; i < count; i++) {
+    unsigned registered = 0;
+    int status = 0;
+    while (registered < count && status == 0) {
+        status = comm_context_register(c, list[registered].memory, list[registered].size);
+        registered += status == 0;
+    }
+    for (unsigned i = 0; i < count && status == 0; i++) {
         x->parts[i].of = x;
         x->parts[i].message = &list[i];
         if (list[i].peer != c->settings.rank)
             part_post(x, &x->parts[i]);
     }
     wait_for(x, deadline);
-    int status = x->status;
+    status = status ? status : x->status;
+    while (registered-- > 0)
+        comm_context_unregister(c, list[registered].memory, list[registered].size);
     pthread_cond_destroy(&x->changed);
     pthread_mutex_destroy(&x->lock);
     free(x);

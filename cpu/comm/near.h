@@ -5,7 +5,7 @@
  *
  * A place is shared by the near ranks of one communicator. A rank may post before its peer has entered, and waits then;
  * posts to a rank that has left fail with -ESHUTDOWN. Any thread. No lock is held while bytes are copied, while
- * transfers complete, and while contexts are told of a failure.
+ * transfers complete, and while contexts hear of a failure.
  */
 #ifndef FLYT_COMM_NEAR_H
 #define FLYT_COMM_NEAR_H

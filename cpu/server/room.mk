@@ -6,8 +6,8 @@ CPU_SERVER_LOCAL := $(wildcard cpu/server/listener/local.c cpu/server/listener/l
 CPU_SERVER_SESSION_OBJECTS := \
     $(call objects,$(filter-out cpu/server/gpu/% cpu/server/listener/%,$(wildcard cpu/server/*/*.c))) \
     $(CPU_SERVER_GPU_OBJECTS)
-# Links between workers (cpu/server/links): of the program alone, since they need TLS.
-CPU_SERVER_LINK_OBJECTS  := $(call objects,$(wildcard cpu/comm/link/*.c cpu/comm/greet/*.c))
+# Links between workers and collectives (cpu/server/links, cpu/server/comm) use CPU_COMM_OBJECTS, which are of the
+# program alone, since they need TLS.
 CPU_SERVER_MAIN_OBJECTS  := $(call objects,$(CPU_SERVER_MAIN))
 CPU_SERVER_LOCAL_OBJECTS := $(call objects,$(CPU_SERVER_LOCAL))
 # Expanded late: the other rooms may be included after this one.
@@ -25,7 +25,7 @@ $(CPU_SERVER_SESSION_OBJECTS) $(CPU_SERVER_MAIN_OBJECTS) $(CPU_SERVER_LOCAL_OBJE
 .SECONDEXPANSION:
 $(BIN)/cricket-rpc-server $(BIN)/libflyt-server.so: LINK_LTO = $(WHOLE_LTO)
 $(BIN)/cricket-rpc-server: $(CPU_SERVER_MAIN_OBJECTS) $(CPU_COMMON_TICKET_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS) \
-    $(CPU_SERVER_LINK_OBJECTS) $$(CPU_SERVER_BASE) $$(CPU_RPC_TLS_OBJECTS)
+    $$(CPU_COMM_OBJECTS) $$(CPU_SERVER_BASE) $$(CPU_RPC_TLS_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) $^ $(CPU_SERVER_LIBS) $(CPU_RPC_TLS_LIBS) -o $@
 

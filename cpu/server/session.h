@@ -25,7 +25,8 @@
  *              settings.c  attributes of functions;  texref.c, tensor_map.c;
  *              forward.c  calls that are only handed on (generated: cpu/api/driver.api)
  *   graph/     graph.c, condition.c, device_graph.c
- *   links/     links.c, transfer.c  bytes of device memory go straight to another worker
+ *   links/     links.c, transfer.c, borrow.c  bytes of device memory go straight to another worker
+ *   comm/      comms.c, operation.c  collectives between the memories of GPUs
  *   session/   session.c  from HELLO to the end;  executor.c, pulse.c, notify_call.c  its threads;
  *              procedures.c, kinds.c  the tables;  move.c
  *   listener/  the programs: main.c, listener.c, door.c, knock.c, ticket.c  who may connect;
@@ -46,6 +47,7 @@
  *   blocking    (calls.c)       a call that waits for memory that other programs do not use, or for another server;
  *                               usually there is none.
  *   links       (cpu/comm)      one once a link was made: it sends and receives. A link that goes has one for a moment.
+ *   comms       (comms.c)       one for each communicator: it carries out its operations, and reduces.
  *
  * Locks, outermost first
  *   session.lock     every table and object below, and the right to give work to the driver. Held while a call is
@@ -57,8 +59,8 @@
  *   the lock of device_graph.c, of all sessions
  *   mirror.contents, mirror.lock     the latter before events.lock; also taken by threads of the software GPU, which
  *                    hold nothing
- *   shares.lock, staging.lock, insides.lock, gates_lock, lanes.lock, links.lock, report.lock, events.lock,
- *   executor.queue_lock, loader.lock, pulse.lock:
+ *   shares.lock, staging.lock, insides.lock, gates_lock, lanes.lock, links.lock, comms.lock, report.lock,
+ *   events.lock, executor.queue_lock, loader.lock, pulse.lock:
  *                    leaves, never two at once
  * The completion thread and the reader's EVENTS never take session.lock, so a call stuck in the driver under it
  * cannot keep a host function from being reported or released. The pulse takes none of the others, so nothing can keep
@@ -92,6 +94,8 @@
 #include "cpu/server/stream/stream.h"
 
 struct bridge;
+struct comms;
+struct comms_ways;
 struct conditions;
 struct events;
 struct host_functions;
@@ -198,6 +202,7 @@ struct session {
     bool               shareable;                     /* its memory can be exported, that of others imported */
     struct bridge     *bridge;                        /* to the server from or to which it moves; NULL: none */
     struct lanes      *lanes;                         /* NULL: none are offered */
+    struct comms *comms;                              /* communicators; NULL: none are offered */
     struct links      *links;                         /* to workers of other sessions; NULL: none are offered */
     /* What only a few files look into, always there: a change of theirs compiles those files alone. */
     struct shares     *shares;
@@ -235,6 +240,7 @@ struct session_options {
     int (*share_ask)(const struct share_question *, struct share_answer *, int *fds);
     const struct lanes_ways *lane_ways;   /* NULL: no lanes */
     const struct links_ways *link_ways;   /* NULL: no links */
+    const struct comms_ways *comm_ways;   /* NULL: no communicators */
     bool link_tls;                        /* links are encrypted */
     /* Looks at the ticket of HELLO before anything else is done: 0, or -1 with why in *refusal (FLYT_MAX_SHORT).
        NULL: all are welcome. */

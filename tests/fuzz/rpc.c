@@ -38,6 +38,10 @@ static bool blank(void *user, uint32_t procedure, uint32_t xid, const void *args
         ((link_join_result *)result)->transport = strdup("");
     } else if (procedure == FLYT_LINK_STATUS) {
         ((link_status_result *)result)->why = strdup("");
+    } else if (procedure == FLYT_COMM_CREATE) {
+        ((comm_create_result *)result)->why = strdup("");
+    } else if (procedure == FLYT_COMM_STATUS) {
+        ((comm_status_result *)result)->why = strdup("");
     }
     return true;
 }

@@ -22,6 +22,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/rpc/call/lane.h"
+#include "tests/server/linked.h"
 #include "tests/server/peer.h"
 
 enum { TCP = 1, TLS, HANDLES = 9, INVALID = 1, UNAVAILABLE = 46, HANDLE = 400, FORBIDDEN = 800, NOT_SUPPORTED = 801 };
@@ -58,57 +59,30 @@ static void end(void)
 
 /* ---- the calls ---- */
 
-struct handles { flyt_link_handle of[FLYT_MAX_LINK_HANDLES]; unsigned count; };
-
-static int link_listen(int which, uint32_t link, struct handles *out)
+static int link_listen(int which, uint32_t link, struct link_handles *out)
 {
-    link_listen_args args = { link };
-    link_listen_result result;
-    memset(&result, 0, sizeof result);
-    enum clnt_stat status = flyt_link_listen_1(&args, &result, peers[which].stub);
-    assert_int_equal(status, RPC_SUCCESS);
-    out->count = result.handles.handles_len;
-    if (out->count)
-        memcpy(out->of, result.handles.handles_val, out->count * sizeof *out->of);
-    return peer_took(&peers[which], status, (xdrproc_t)xdr_link_listen_result, &result);
+    return linked_listen(&peers[which], link, out);
 }
 
-struct joining { int which; uint32_t link; const char *server; struct handles *handles; unsigned ms; int code; };
 static char join_why[2][FLYT_MAX_SHORT];
 
-static void *link_join(void *context)
-{
-    struct joining *j = context;
-    link_join_args args = { .link = j->link, .server = (char *)(uintptr_t)j->server,
-                            .handles = { j->handles->count, j->handles->of }, .milliseconds = j->ms };
-    link_join_result result;
-    memset(&result, 0, sizeof result);
-    enum clnt_stat status = flyt_link_join_1(&args, &result, peers[j->which].stub);
-    if (status == RPC_SUCCESS)
-        snprintf(join_why[j->which], sizeof join_why[j->which], "%s", result.why);
-    if (status == RPC_SUCCESS && !result.head.result && result.channels != HANDLES - 1)
-        status = RPC_CANTDECODERES;
-    j->code = status == RPC_SUCCESS ? result.head.result : -1;
-    xdr_free((xdrproc_t)xdr_link_join_result, &result);
-    return NULL;
-}
-
 /* The codes of both ends. */
-static void join_both(uint32_t link, struct handles handles[2], const char *const uris[2], unsigned ms, int codes[2])
+static void join_both(uint32_t link, struct link_handles handles[2], const char *const uris[2], unsigned ms,
+                      int codes[2])
 {
-    struct joining j[2] = { { 0, link, uris[1], &handles[1], ms, -1 }, { 1, link, uris[0], &handles[0], ms, -1 } };
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, link_join, &j[0]), 0);
-    link_join(&j[1]);
-    pthread_join(thread, NULL);
-    codes[0] = j[0].code;
-    codes[1] = j[1].code;
+    struct linked_end ends[2] = { { &peers[0], link, uris[1], &handles[1], ms, .channels = HANDLES - 1 },
+                                  { &peers[1], link, uris[0], &handles[0], ms, .channels = HANDLES - 1 } };
+    linked_join(ends);
+    for (int i = 0; i < 2; i++) {
+        codes[i] = ends[i].code;
+        memcpy(join_why[i], ends[i].why, sizeof join_why[i]);
+    }
 }
 
 static void link_up(uint32_t link)
 {
     const char *const uris[2] = { servers[0].uri[way], servers[1].uri[way] };
-    struct handles handles[2];
+    struct link_handles handles[2];
     int codes[2];
     for (int i = 0; i < 2; i++) {
         assert_int_equal(link_listen(i, link, &handles[i]), 0);
@@ -275,7 +249,7 @@ TEST_WITH(bytes_of_any_size_encrypted, come_by_tls, come_by_tcp) { all_sizes(); 
 /* One program came by TLS and the other did not. */
 TEST(one_end_is_encrypted)
 {
-    struct handles handles[2];
+    struct link_handles handles[2];
     int codes[2];
     begin();
     const char *const uris[2] = { servers[0].uri[TCP], servers[1].uri[TLS] };
@@ -312,7 +286,7 @@ TEST(order_of_streams)
 
 TEST(handles_and_numbers)
 {
-    struct handles first, again, other;
+    struct link_handles first, again, other;
     char why[FLYT_MAX_SHORT];
     begin();
     assert_int_equal(link_listen(0, LINK, &first), 0);
@@ -558,7 +532,7 @@ TEST(wrong_memory)
 
 TEST(false_and_replayed_keys)
 {
-    struct handles handles[2], old[2];
+    struct link_handles handles[2], old[2];
     int codes[2];
     begin();
     const char *const uris[2] = { servers[0].uri[TCP], servers[1].uri[TCP] };
@@ -576,32 +550,34 @@ TEST(false_and_replayed_keys)
     both_linked(LINK + 1);
     assert_int_equal(link_listen(0, LINK + 1, &old[0]), 0);
     assert_int_equal(link_listen(1, LINK + 2, &handles[1]), 0);
-    struct joining j = { 1, LINK + 2, uris[0], &old[0], 1500, 0 };
-    link_join(&j);
+    struct linked_end j = { .peer = &peers[1], .link = LINK + 2, .server = uris[0], .handles = &old[0], .ms = 1500 };
+    linked_join_end(&j);
     assert_int_not_equal(j.code, 0);
     send_on(LINK + 1, 0, 0, MIB, 1);
     receive_on(LINK + 1, 0, 0, MIB, 1);
     assert_int_equal(synchronise(1, 0), 0);
     /* A link is joined once. */
-    link_join(&j);
+    linked_join_end(&j);
     assert_int_equal(j.code, INVALID);
-    assert_non_null(strstr(join_why[1], "once"));
+    assert_non_null(strstr(j.why, "once"));
     /* Handles that are none, which costs nothing. */
     assert_int_equal(link_listen(1, LINK + 3, &handles[1]), 0);
     memset(&old[0].of[0], 0xff, sizeof old[0].of[0]);
     for (int i = 0; i < 2; i++) {
-        j = (struct joining){ 1, LINK + 3, uris[0], &old[0], 1500, 0 };
-        link_join(&j);
+        j = (struct linked_end){
+            .peer = &peers[1], .link = LINK + 3, .server = uris[0], .handles = &old[0], .ms = 1500
+        };
+        linked_join_end(&j);
         assert_int_equal(j.code, INVALID);
-        assert_null(strstr(join_why[1], "once"));
+        assert_null(strstr(j.why, "once"));
         j.handles->count = 0;
     }
     /* A link is closed while it is joined, or just afterwards. */
     assert_int_equal(link_listen(0, LINK + 4, &old[0]), 0);
     assert_int_equal(link_listen(1, LINK + 4, &handles[1]), 0);
-    j = (struct joining){ 1, LINK + 4, uris[0], &old[0], 1500, 0 };
+    j = (struct linked_end){ .peer = &peers[1], .link = LINK + 4, .server = uris[0], .handles = &old[0], .ms = 1500 };
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, link_join, &j), 0);
+    assert_int_equal(pthread_create(&thread, NULL, linked_join_thread, &j), 0);
     usleep(50000);
     link_close(1, LINK + 4, "no more");
     pthread_join(thread, NULL);
@@ -615,7 +591,7 @@ TEST(foreign_addresses)
 {
     static const char *const foreign[] = { "tcp://127.0.0.1:22", "tcp://localhost:*", "unix:///etc/passwd",
                                            "tcp://127.0.0.1:1234.example.org:1", "tls://127.0.0.1:1", "" };
-    struct handles handles[2];
+    struct link_handles handles[2];
     begin_with("tcp://127.0.0.1:1,tcp://[::1]:*");
     for (unsigned n = 0; n < sizeof foreign / sizeof *foreign; n++) {
         const char *const uris[2] = { foreign[n], foreign[n] };
@@ -646,7 +622,7 @@ TEST(strangers_fill_all_places)
 {
     enum { STRANGERS = 100 };
     static int fds[2][STRANGERS];
-    struct handles handles[2];
+    struct link_handles handles[2];
     begin();
     const char *const uris[2] = { servers[0].uri[TCP], servers[1].uri[TCP] };
     int codes[2];
@@ -673,7 +649,7 @@ TEST(strangers_fill_all_places)
 
 TEST(a_server_without_links)
 {
-    struct handles handles;
+    struct link_handles handles;
     server_start(&servers[0], "software", NULL);
     peer_connect(&peers[0], servers[0].uri[TCP]);
     peer_hello(&peers[0]);

@@ -160,6 +160,7 @@ static void link_lost(struct comm_link *comm, void *context, int status, const c
     pthread_mutex_unlock(&links->lock);
     log_info("event=link-lost session=%llu link=%u status=%d why=\"%s\"", (unsigned long long)link->session->id,
              link->id, -status, why);
+    link_tell(link, status, why);
 }
 
 static int engine_make(struct links *links, char *error)

@@ -3,6 +3,7 @@
  *
  *   links.c      the links of a session: listening, joining, closing
  *   transfer.c   SEND and RECEIVE, which are operations of streams
+ *   borrow.c     links that a communicator of this session uses (cpu/server/comm)
  *   links_state.h  what the two share
  *
  * What a link is and how bytes travel on it is cpu/comm's affair. Only the server program has cpu/comm, which needs
@@ -13,6 +14,8 @@
 
 #include "cpu/comm/link/link.h"
 #include "cpu/server/session.h"
+
+struct server_link;
 
 /* cpu/comm/link/link.h has these functions; dial is the worker's. */
 struct links_ways {
@@ -42,6 +45,26 @@ void links_destroy(struct session *);
 bool links_offered(const struct session *);
 /* A new connection of this session, unread. True: it says that it belongs to a link, and is taken over. Any thread. */
 bool links_accept(struct session *, int fd);
+
+/* ---- for communicators (borrow.c) ---- */
+
+/* Called once when the link is lost, unless this session has aborted it. In a thread of the engine, with no lock
+   held. */
+struct links_borrower {
+    void (*lost)(void *of, int status, const char *why);
+    void *of;
+};
+
+/* The joined link of this id is the caller's until it gives it back; meanwhile it stays, also when the client closes
+   it. NULL with *why (RPC_ERROR_SIZE): there is none, another one has it, or it has ended. Under session.lock. */
+struct server_link *links_borrow(struct session *, uint32_t id, const struct links_borrower *, char *why);
+/* Behind it the borrower is not called any more. Not from `lost`. */
+void links_mute(struct server_link *);
+/* Of a muted one, which may go now. Under session.lock. */
+void links_give_back(struct server_link *);
+struct comm_link *links_comm(const struct server_link *);
+/* NULL: no link was made yet. */
+struct comm_engine *links_engine(const struct session *);
 
 /* ---- rows of the table of kinds ---- */
 

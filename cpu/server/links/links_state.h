@@ -16,6 +16,9 @@ struct server_link {
     bool tried;              /* it was joined, or somebody tries or has tried */
     uint64_t sent;           /* transfers that were numbered */
     char why[LINK_WHY_SIZE]; /* why it has ended; under links.lock */
+    /* A communicator that uses it (borrow.c). Under links.lock. */
+    struct links_borrower borrower; /* .lost NULL: nobody */
+    unsigned telling;               /* threads that call it now */
 };
 
 /* A JOIN that waits, in a thread of its own; that thread connects, if this end does. */
@@ -50,6 +53,8 @@ struct server_link *link_find(struct session *, uint32_t id);
 void link_abort(struct server_link *, int status, const char *why);
 /* One thing less is busy; the last one lets a link go that the client has closed. */
 void link_idle(struct server_link *);
+/* Calls its borrower, if there is one. With no lock held. */
+void link_tell(struct server_link *, int status, const char *why);
 /* From cpu/comm's errors to CUDA's. */
 CUresult links_result(int status);
 

@@ -23,6 +23,7 @@
 #include "cpu/rpc/transport/channel.h"
 #include "cpu/server/code/image_cache.h"
 #include "cpu/server/lanes/lanes.h"
+#include "cpu/server/comm/comms.h"
 #include "cpu/server/links/links.h"
 #include "cpu/server/listener/dial.h"
 #include "cpu/server/listener/listener.h"
@@ -421,6 +422,21 @@ static const struct links_ways worker_link_ways = {
     .dial = dial_ask,
 };
 
+static const struct comms_ways worker_comm_ways = {
+    .near_create = comm_near_create,
+    .near_drop = comm_near_drop,
+    .create = comm_context_create,
+    .use_link = comm_context_use_link,
+    .use_near = comm_context_use_near,
+    .lost = comm_context_lost,
+    .abort = comm_context_abort,
+    .status = comm_context_status,
+    .destroy = comm_context_destroy,
+    .call = comm_call,
+    .exchange = comm_exchange,
+    .type_size = comm_type_size,
+};
+
 int worker_main(const struct worker_options *worker)
 {
     const bool usher = worker->usher;
@@ -478,6 +494,7 @@ int worker_main(const struct worker_options *worker)
     if (by_tls)
         rpc_channel_tls_numbers(channel, client_numbers);
     options.link_ways = worker->links && !usher ? &worker_link_ways : NULL;
+    options.comm_ways = usher ? NULL : &worker_comm_ways;
     options.link_tls = by_tls;
     if (session_create(channel, &options, &session, error) != 0) {
         log_error("event=client-refused why=\"%s\"", error);

@@ -12,28 +12,18 @@ static struct procedure procedures[PROCEDURES_MAX];
 static pthread_once_t procedures_once = PTHREAD_ONCE_INIT;
 
 /* These may block in the driver, so the executor serves them. The reader may serve all others. */
-static const uint8_t blocking[] = { FLYT_HELLO,          FLYT_WINDOW,
-                                    FLYT_WINDOW_TAKE,    FLYT_CONTEXT_CREATE,
-                                    FLYT_CONTEXT_RETAIN, FLYT_CONTEXT_RELEASE,
-                                    FLYT_CONTEXT_RESET,  FLYT_CONTEXT_DESTROY,
-                                    FLYT_LIMIT_SET,      FLYT_MAP,
-                                    FLYT_UNMAP,          FLYT_RECALLED,
-                                    FLYT_HOST_ADD,       FLYT_HOST_REMOVE,
-                                    FLYT_STREAM_CREATE,  FLYT_STREAM_DESTROY,
-                                    FLYT_HOST_FUNCTION,  FLYT_CONDITION,
-                                    FLYT_DEVICE_GRAPH,   FLYT_GRAPH_END,
-                                    FLYT_IMAGE_DATA,     FLYT_HANDLE_CREATE,
-                                    FLYT_HANDLE_RELEASE, FLYT_HANDLE_MAP,
-                                    FLYT_HANDLE_UNMAP,   FLYT_HANDLE_ACCESS,
-                                    FLYT_PEER_ACCESS,    FLYT_MODULE_VARIABLES,
-                                    FLYT_TEXREF_FIND,    FLYT_HANDLE_EXPORT,
-                                    FLYT_HANDLE_IMPORT,  FLYT_MEMORY_EXPORT,
-                                    FLYT_SHARE_END,      FLYT_BRIDGE,
-                                    FLYT_ADOPT,          FLYT_HANDLE_ADOPT,
-                                    FLYT_LINK_LISTEN,    FLYT_LINK_CLOSE,
-                                    FLYT_SEND,           FLYT_SEND_BEGIN,
-                                    FLYT_RECEIVE,        FLYT_LINK_MEMORY,
-                                    FORWARD_BLOCKING };
+static const uint8_t blocking[] = {
+    FLYT_HELLO,           FLYT_WINDOW,        FLYT_WINDOW_TAKE,      FLYT_CONTEXT_CREATE, FLYT_CONTEXT_RETAIN,
+    FLYT_CONTEXT_RELEASE, FLYT_CONTEXT_RESET, FLYT_CONTEXT_DESTROY,  FLYT_LIMIT_SET,      FLYT_MAP,
+    FLYT_UNMAP,           FLYT_RECALLED,      FLYT_HOST_ADD,         FLYT_HOST_REMOVE,    FLYT_STREAM_CREATE,
+    FLYT_STREAM_DESTROY,  FLYT_HOST_FUNCTION, FLYT_CONDITION,        FLYT_DEVICE_GRAPH,   FLYT_GRAPH_END,
+    FLYT_IMAGE_DATA,      FLYT_HANDLE_CREATE, FLYT_HANDLE_RELEASE,   FLYT_HANDLE_MAP,     FLYT_HANDLE_UNMAP,
+    FLYT_HANDLE_ACCESS,   FLYT_PEER_ACCESS,   FLYT_MODULE_VARIABLES, FLYT_TEXREF_FIND,    FLYT_HANDLE_EXPORT,
+    FLYT_HANDLE_IMPORT,   FLYT_MEMORY_EXPORT, FLYT_SHARE_END,        FLYT_BRIDGE,         FLYT_ADOPT,
+    FLYT_HANDLE_ADOPT,    FLYT_LINK_LISTEN,   FLYT_LINK_CLOSE,       FLYT_SEND,           FLYT_SEND_BEGIN,
+    FLYT_RECEIVE,         FLYT_LINK_MEMORY,   FLYT_COMM_CREATE,      FLYT_COMM_CLOSE,     FLYT_COMM_OP,
+    FLYT_COMM_MESSAGES,   FORWARD_BLOCKING
+};
 
 /* What a graph may keep, and where its stream stands. */
 #define KEPT(X) X(LAUNCH, launch) X(SET, set) X(COPY, copy) X(COPY_BOX, copy_box) X(STREAM_WAIT, event_wait) \

@@ -23,6 +23,7 @@
 #include "cpu/common/version.h"
 #include "cpu/server/code/code.h"
 #include "cpu/server/lanes/lanes.h"
+#include "cpu/server/comm/comms.h"
 #include "cpu/server/links/links.h"
 #include "cpu/server/tenant/figures.h"
 #include "cpu/server/tenant/usage.h"
@@ -119,6 +120,8 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
         session->lanes = lanes_create(session, options->lane_ways);
     if (options->link_ways)
         session->links = links_create(session, options->link_ways, options->link_tls);
+    if (options->comm_ways)
+        session->comms = comms_create(session, options->comm_ways);
     *out = session;
     return 0;
 }
@@ -136,6 +139,7 @@ void session_destroy(struct session *session)
         return;
     }
     lanes_destroy(session);
+    comms_destroy(session);
     links_destroy(session);
     mirror_stop(session);
     mirror_free(session);
@@ -246,6 +250,7 @@ void serve_hello(struct session *session, struct call *call)
     result.capabilities |= bridge_possible(session) ? FLYT_CAP_BRIDGE : 0;
     result.capabilities |= session->lanes ? FLYT_CAP_DIRECT : 0;
     result.capabilities |= links_offered(session) ? FLYT_CAP_LINKS : 0;
+    result.capabilities |= comms_offered(session) ? FLYT_CAP_COLLECTIVES : 0;
     result.capabilities |= conditions_offered(session) ? FLYT_CAP_CONDITIONS : 0;
     result.capabilities |= device_graphs_offered(session) ? FLYT_CAP_DEVICE_GRAPHS : 0;
     result.capabilities |= devices_have_room(session, devices, count) ? FLYT_CAP_ROOM : 0;

@@ -1,0 +1,48 @@
+/*
+ * comms.h: communicators: collectives between the memories of GPUs, as operations of streams (FLYT_CAP_COLLECTIVES in
+ * cpu_rpc_prot.x).
+ *
+ *   comms.c      they come and go; the thread of each, which carries out its operations one after the other
+ *   operation.c  COMM_OP and COMM_MESSAGES
+ *   comms_state.h  what the two share
+ *
+ * What a collective does is cpu/comm's affair. Only the server program has it; it hands its functions in as a table. A
+ * server in the program's process has no communicators.
+ */
+#ifndef FLYT_SERVER_COMMS_H
+#define FLYT_SERVER_COMMS_H
+
+#include "cpu/comm/comm.h"
+#include "cpu/server/session.h"
+
+/* cpu/comm/comm.h, near.h and reduce.h have these functions. */
+struct comms_ways {
+    struct comm_near *(*near_create)(unsigned ranks);
+    void (*near_hold)(struct comm_near *);
+    void (*near_drop)(struct comm_near *);
+    int (*create)(const struct comm_context_settings *, struct comm_store *, struct comm_context **, char *error);
+    void (*use_link)(struct comm_context *, unsigned rank, struct comm_link *);
+    void (*use_near)(struct comm_context *, unsigned rank);
+    void (*lost)(struct comm_context *, unsigned rank, int status, const char *why);
+    void (*abort)(struct comm_context *, int status, const char *why);
+    int (*status)(struct comm_context *, char *error);
+    void (*destroy)(struct comm_context *);
+    int (*call)(struct comm_context *, const struct comm_call *, uint64_t deadline, char *error);
+    int (*exchange)(struct comm_context *, const struct comm_message *, unsigned count, uint64_t deadline, char *error);
+    size_t (*type_size)(enum comm_type);
+};
+
+/* Before HELLO, and after the links. NULL: no memory, there are none then. */
+struct comms *comms_create(struct session *, const struct comms_ways *);
+void comms_destroy(struct session *);
+/* Whether this driver can have them. */
+bool comms_offered(const struct session *);
+
+/* ---- rows of the table of kinds ---- */
+
+uint64_t comms_count(const struct session *);
+/* Communicators of the context are aborted; behind it nothing of them touches memory. NULL: all. */
+void comms_release_all(struct session *, struct context *);
+void comms_stop(struct session *);
+
+#endif

@@ -1,0 +1,78 @@
+/* comms_state.h: what comms.c (communicators come and go) and operation.c (what they carry out) share. */
+#ifndef FLYT_SERVER_COMMS_STATE_H
+#define FLYT_SERVER_COMMS_STATE_H
+
+#include "cpu/server/comm/comms.h"
+#include "cpu/server/links/links.h"
+#include "cpu/server/stream/inside.h"
+
+/* Where ranks of this session meet that are of one communicator. Goes with the last of them. */
+struct server_comm_place {
+    struct list of_all;
+    uint8_t name[FLYT_COMM_PLACE_SIZE];
+    struct comm_near *near;
+    unsigned ranks, users;
+};
+
+/* A rank. Under session.lock where nothing else is said. */
+struct server_comm {
+    struct session *session;
+    struct list of_all;
+    struct context *context; /* compared only: it may have ended */
+    struct comm_context *comm;
+    unsigned rank, ranks;
+    struct server_comm_place *place; /* NULL: no other rank is near */
+    struct comm_borrowed *borrowed;  /* one for each rank; .link NULL: it has none */
+    bool aborted;                    /* by this client, or with its context */
+    /* Under comms.lock. */
+    pthread_cond_t wake; /* of its thread */
+    struct list queue;   /* operations, in their order */
+    unsigned operations; /* that have not been freed */
+    bool closing;        /* the client has closed it */
+};
+
+struct comm_borrowed {
+    struct server_comm *comm;
+    unsigned rank;
+    struct server_link *link;
+};
+
+struct comms {
+    struct session *session;
+    const struct comms_ways *ways;
+    struct list all, places, operations;
+    unsigned count;
+    bool used;              /* a thread was started: nothing here is freed any more */
+    pthread_mutex_t lock;   /* a leaf */
+    pthread_cond_t changed; /* an operation is over */
+};
+
+/* In the order of the calls: `queued` under comms.lock, all else under session.lock. */
+struct server_comm_operation {
+    struct inside inside; /* of the marker before it, then of its end */
+    struct list of_all, queued;
+    struct server_comm *comm;
+    struct stream *stream; /* held */
+    uint32_t ticket;
+    bool gated; /* the stream waits at its gate, for this ticket */
+    bool cancelled;
+    bool ready, over;        /* under comms.lock: its turn has come in its stream; it was carried out, or failed */
+    bool begun;              /* the executor has made it ready, or given it up */
+    int status;              /* once over */
+    const void *factor_view; /* where the factor is on the device; NULL: in `factor` */
+    uint8_t factor[FLYT_COMM_FACTOR_SIZE];
+    struct comm_call call;
+    /* Or messages: what came here is written. The list is the operation's. */
+    struct comm_message *messages;
+    unsigned message_count;
+    bool is_messages;
+    uint64_t out_size; /* of a call: bytes at call.out */
+};
+
+struct server_comm *comm_find(struct session *, uint32_t id);
+/* No operation of it comes to a good end any more; the other ranks read why. */
+void comm_abort(struct server_comm *, const char *why);
+/* In the thread: carries it out. */
+void operation_carry_out(struct server_comm_operation *);
+
+#endif

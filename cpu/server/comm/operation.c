@@ -1,0 +1,344 @@
+/*
+ * operation.c: COMM_OP and COMM_MESSAGES, in the order of their streams.
+ *
+ * At its turn an operation puts a marker behind the work before it and lets the stream wait at its gate, as a transfer
+ * of a link does (links/transfer.c). When the marker is complete the executor makes it ready; the communicator's thread
+ * carries it out; then the executor opens the gate.
+ *
+ * Memory is looked at when the call is served: device memory of this session, which the worker sees at its own
+ * addresses. The program must not free it before the operation is complete.
+ *
+ * An operation that cannot be carried out (the call is wrong, or its stream or context ends before its turn) aborts the
+ * communicator: the other ranks wait for it.
+ *
+ * Life: from its call until the executor has opened the gate. `over` is set by the communicator's thread: afterwards
+ * that touches neither the memory nor the operation.
+ */
+#include "cpu/server/comm/comms_state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/clock.h"
+#include "cpu/common/lock.h"
+#include "cpu/server/memory/memory.h"
+#include "cpu/server/stream/host_function.h"
+
+#define NO_DEADLINE (clock_now() + UINT64_C(1000000) * CLOCK_NS_PER_SECOND)
+
+/* ---- in the communicator's thread ---- */
+
+void operation_carry_out(struct server_comm_operation *o)
+{
+    const struct comms_ways *ways = o->inside.session->comms->ways;
+    char error[RPC_ERROR_SIZE] = "";
+    if (o->is_messages) {
+        o->status = ways->exchange(o->comm->comm, o->messages, o->message_count, NO_DEADLINE, error);
+    } else {
+        if (o->factor_view)
+            memcpy(o->factor, o->factor_view, ways->type_size(o->call.type));
+        o->status = ways->call(o->comm->comm, &o->call, NO_DEADLINE, error);
+    }
+    if (o->status == -EINVAL) /* else it has ended by itself */
+        ways->abort(o->comm->comm, -ECANCELED, error);
+}
+
+/* ---- the end ---- */
+
+static void operation_free(struct server_comm_operation *o)
+{
+    struct session *session = o->inside.session;
+    struct comms *comms = session->comms;
+    list_remove(&o->of_all);
+    pthread_mutex_lock(&comms->lock);
+    list_remove(&o->queued);
+    o->comm->operations--;
+    pthread_cond_signal(&o->comm->wake); /* it may go now, or the next one may be ready */
+    pthread_mutex_unlock(&comms->lock);
+    stream_drop(session, o->stream);
+    free(o->messages);
+    free(o);
+}
+
+static CUresult result_of(int status)
+{
+    return status == 0         ? CUDA_SUCCESS
+           : status == -EINVAL ? CUDA_ERROR_INVALID_VALUE
+           : status == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
+                               : CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+/* The stream goes on. What has failed is latched, unless the client wanted that. */
+static void operation_end(struct server_comm_operation *o, CUresult r)
+{
+    if (r != CUDA_SUCCESS && !o->comm->aborted)
+        report_latch(o->inside.session, r);
+    if (o->gated)
+        gate_pass(o->stream, o->ticket);
+    operation_free(o);
+}
+
+/* It was never begun. */
+static void operation_give_up(struct server_comm_operation *o, CUresult r)
+{
+    comm_abort(o->comm, "an operation could not be carried out: its stream or its context has ended");
+    operation_end(o, r);
+}
+
+static void tell_written(struct server_comm_operation *o)
+{
+    const struct gpu *gpu = o->inside.session->gpu;
+    for (unsigned i = 0; i < o->message_count; i++)
+        if (!o->messages[i].sends && o->messages[i].size)
+            gpu->host_view((uint64_t)(uintptr_t)o->messages[i].memory, o->messages[i].size, true);
+    if (!o->is_messages && o->out_size)
+        gpu->host_view((uint64_t)(uintptr_t)o->call.out, o->out_size, true);
+}
+
+/* In the executor. */
+static void operation_go_on(struct inside *inside)
+{
+    struct server_comm_operation *o = (struct server_comm_operation *)inside;
+    struct session *session = inside->session;
+    struct comms *comms = session->comms;
+    if (o->begun) {
+        if (o->status == 0)
+            tell_written(o);
+        operation_end(o, result_of(o->status));
+        return;
+    }
+    if (o->cancelled || inside->waiter.result != CUDA_SUCCESS || atomic_load(&o->stream->context->ended) ||
+        atomic_load(&session->ended)) {
+        operation_give_up(o, CUDA_ERROR_DEVICE_UNAVAILABLE);
+        return;
+    }
+    o->begun = true;
+    pthread_mutex_lock(&comms->lock);
+    o->ready = true;
+    pthread_cond_signal(&o->comm->wake);
+    pthread_mutex_unlock(&comms->lock);
+}
+
+/* ---- its turn ---- */
+
+/* What the stream is given: a marker, and the gate. */
+static CUresult operation_give(struct session *session, struct server_comm_operation *o)
+{
+    struct stream *stream = o->stream;
+    CUresult r = gate_take(session, stream);
+    if (r == CUDA_SUCCESS)
+        r = inside_wait(&o->inside, stream, false);
+    if (r != CUDA_SUCCESS)
+        return r;
+    o->ticket = stream->gate_ticket + 1;
+    r = session->gpu->StreamWaitValue32(stream->handle, stream->gate_address, o->ticket, CU_STREAM_WAIT_VALUE_GEQ);
+    if (r != CUDA_SUCCESS)
+        return r;
+    stream->gate_ticket = o->ticket;
+    o->gated = true;
+    return CUDA_SUCCESS;
+}
+
+/* Errors are latched here. */
+static int operation_issue(struct session *session, struct call *call)
+{
+    struct server_comm_operation *o = (struct server_comm_operation *)call->inside;
+    CUresult r = operation_give(session, o);
+    if (r == CUDA_SUCCESS)
+        completion_wait(session, o->stream, &o->inside.waiter);
+    else
+        operation_give_up(o, r);
+    return CUDA_SUCCESS;
+}
+
+static void operation_dropped(struct session *session, struct call *call, CUresult code)
+{
+    (void)session;
+    operation_give_up((struct server_comm_operation *)call->inside, code);
+}
+
+static const struct operation operation_row = {
+    .issue = operation_issue,
+    .numbered = true,
+    .dropped = operation_dropped,
+};
+
+/* ---- a context, or the session, ends ---- */
+
+static void wait_until_over(struct comms *comms, struct server_comm_operation *o)
+{
+    pthread_mutex_lock(&comms->lock);
+    while (!o->over)
+        pthread_cond_wait(&comms->changed, &comms->lock);
+    pthread_mutex_unlock(&comms->lock);
+}
+
+/* Those that were made ready end by themselves, once the communicator has: their thread waits for nothing else. */
+void comms_release_all(struct session *session, struct context *context)
+{
+    struct comms *comms = session->comms;
+    if (!comms)
+        return;
+    for (struct list *one = list_first(&comms->all); one; one = list_next(&comms->all, one)) {
+        struct server_comm *comm = LIST_OBJECT(one, struct server_comm, of_all);
+        if (!context || comm->context == context) {
+            comm->aborted = true;
+            comm_abort(comm, "its context has ended");
+        }
+    }
+    for (struct list *one = list_first(&comms->operations); one; one = list_next(&comms->operations, one)) {
+        struct server_comm_operation *o = LIST_OBJECT(one, struct server_comm_operation, of_all);
+        if (context && o->stream->context != context)
+            continue;
+        o->cancelled = true;
+        if (o->gated)
+            gate_pass(o->stream, o->ticket);
+        pthread_mutex_lock(&comms->lock);
+        bool given_up = !o->begun;
+        if (given_up) /* it would keep those behind it from coming to their end */
+            list_remove(&o->queued);
+        pthread_mutex_unlock(&comms->lock);
+    }
+    for (struct list *one = list_first(&comms->operations); one; one = list_next(&comms->operations, one)) {
+        struct server_comm_operation *o = LIST_OBJECT(one, struct server_comm_operation, of_all);
+        if (o->begun && (!context || o->stream->context == context))
+            wait_until_over(comms, o);
+    }
+}
+
+/* ---- the calls ---- */
+
+/* Where the client's memory is; false: it may not name it. */
+static bool view_of(struct session *session, uint64_t address, uint64_t size, void **view)
+{
+    *view = NULL;
+    if (!size)
+        return true;
+    if (!address || host_memory_here(session, address) || !memory_known(session, address, size))
+        return false;
+    *view = session->gpu->host_view(address, size, false);
+    return *view != NULL;
+}
+
+/* How many parts of `count` elements a rank gives and gets. */
+static void parts_of(const comm_op_args *args, unsigned rank, unsigned ranks, unsigned *ins, unsigned *outs)
+{
+    bool root = args->root == rank;
+    *ins = *outs = 1;
+    switch ((enum comm_kind)args->kind) {
+    case COMM_BARRIER: *ins = *outs = 0; break;
+    case COMM_BROADCAST: *ins = root; break;
+    case COMM_REDUCE: *outs = root; break;
+    case COMM_GATHER: *outs = root ? ranks : 0; break;
+    case COMM_SCATTER: *ins = root ? ranks : 0; break;
+    case COMM_ALL_GATHER: *outs = ranks; break;
+    case COMM_REDUCE_SCATTER: *ins = ranks; break;
+    case COMM_ALL_TO_ALL: *ins = *outs = ranks; break;
+    default: break;
+    }
+}
+
+static bool call_prepare(struct session *session, struct server_comm_operation *o, const comm_op_args *args)
+{
+    const struct server_comm *comm = o->comm;
+    unsigned ins, outs;
+    void *in, *out, *factor = NULL;
+    bool known = args->kind >= 0 && args->kind < COMM_KINDS && args->type >= 0 && args->type < COMM_TYPES &&
+                 args->operation >= 0 && args->operation < COMM_OPERATIONS && args->root < comm->ranks;
+    size_t element = known ? session->comms->ways->type_size((enum comm_type)args->type) : 0;
+    if (!known || args->count > UINT64_MAX / FLYT_MAX_RANKS / 16)
+        return false;
+    parts_of(args, comm->rank, comm->ranks, &ins, &outs);
+    if (!view_of(session, args->in, args->count * element * ins, &in) ||
+        !view_of(session, args->out, args->count * element * outs, &out) ||
+        !view_of(session, args->factor_at, args->factor_at ? element : 0, &factor))
+        return false;
+    memcpy(o->factor, args->factor, sizeof o->factor);
+    o->factor_view = factor;
+    o->out_size = args->count * element * outs;
+    o->call = (struct comm_call){ .kind = (enum comm_kind)args->kind,
+                                  .in = in,
+                                  .out = out,
+                                  .count = args->count,
+                                  .type = (enum comm_type)args->type,
+                                  .operation = (enum comm_operation)args->operation,
+                                  .factor = o->factor,
+                                  .root = args->root };
+    return true;
+}
+
+static bool messages_prepare(struct session *session, struct server_comm_operation *o, const comm_messages_args *args)
+{
+    const unsigned count = args->messages.messages_len;
+    o->is_messages = true;
+    o->messages = calloc(count + 1, sizeof *o->messages);
+    if (!o->messages)
+        return false;
+    for (unsigned i = 0; i < count; i++) {
+        const flyt_comm_message *m = &args->messages.messages_val[i];
+        struct comm_message *mine = &o->messages[i];
+        *mine = (struct comm_message){ .sends = m->sends != 0, .peer = m->peer, .size = m->size };
+        if (m->peer >= o->comm->ranks || !view_of(session, m->address, m->size, &mine->memory))
+            return false;
+    }
+    o->message_count = count;
+    return true;
+}
+
+/* NULL: there is no memory, or the call is wrong. */
+static struct server_comm_operation *operation_new(struct session *session, struct server_comm *comm,
+                                                   const struct call *call, bool messages)
+{
+    struct server_comm_operation *o = calloc(1, sizeof *o);
+    if (!o)
+        return NULL;
+    o->inside = (struct inside){ .session = session, .go_on = operation_go_on };
+    o->comm = comm;
+    o->stream = call->stream;
+    bool good =
+        call->stream->context == comm->context && (messages ? messages_prepare(session, o, &call->args.comm_messages)
+                                                            : call_prepare(session, o, &call->args.comm_op));
+    if (!good) {
+        free(o->messages);
+        free(o);
+        return NULL;
+    }
+    stream_hold(o->stream);
+    list_append(&session->comms->operations, &o->of_all);
+    pthread_mutex_lock(&session->comms->lock);
+    list_append(&comm->queue, &o->queued);
+    comm->operations++;
+    pthread_mutex_unlock(&session->comms->lock);
+    return o;
+}
+
+static void operation_serve(struct session *session, struct call *call, uint32_t stream, uint32_t id, bool messages)
+{
+    struct server_comm *comm = comm_find(session, id);
+    if (!server_stream_enter(session, call, stream)) {
+        if (comm)
+            comm_abort(comm, "its program has called it in a stream that is not there");
+        return;
+    }
+    struct server_comm_operation *o = comm ? operation_new(session, comm, call, messages) : NULL;
+    if (!o) {
+        if (comm)
+            comm_abort(comm, "its program has named wrong memory, another GPU's stream, or no such operation");
+        stream_refuse(session, call, comm ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE);
+        return;
+    }
+    call->inside = &o->inside;
+    server_stream_submit(session, call, &operation_row);
+}
+
+void serve_comm_op(struct session *session, struct call *call)
+{
+    operation_serve(session, call, call->args.comm_op.stream, call->args.comm_op.comm, false);
+}
+
+void serve_comm_messages(struct session *session, struct call *call)
+{
+    operation_serve(session, call, call->args.comm_messages.stream, call->args.comm_messages.comm, true);
+}
