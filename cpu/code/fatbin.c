@@ -113,6 +113,8 @@ int fatbin_next(const void *container, size_t size, size_t *cursor, struct fatbi
         .version_minor = read_u16(head + ENTRY_MINOR),
         .sm = read_u32(head + ENTRY_SM),
         .flags = read_u64(head + ENTRY_FLAGS),
+        .head = head,
+        .head_size = header,
         .payload = head + header,
     };
 

@@ -32,6 +32,8 @@ struct fatbin_entry {
     uint64_t    flags;
     const char *name;                 /* not NUL-terminated; may be NULL */
     size_t      name_size;
+    const uint8_t *head;
+    size_t      head_size;
     const uint8_t *payload;
     size_t      payload_size;         /* exact stored size */
     size_t      size;                 /* uncompressed */

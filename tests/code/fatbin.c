@@ -3,6 +3,7 @@
  * With file names as arguments: reads those (fatbin_nvcc.sh), and prints the entries. --seeds FOLDER writes inputs
  * for the fuzzer.
  */
+#include "cpu/code/bounded.h"
 #include "cpu/code/fatbin.h"
 
 #include <elf.h>
@@ -109,6 +110,53 @@ TEST(registers_in_options)
     assert_int_equal(registers_of(simple, 0x40, 0x48, UINT32_MAX), 0);
     assert_int_equal(registers_of(" -maxrregcount=99999999999 ", 0x40, 0x48, 27), 9999);
     assert_int_equal(registers_of(" -maxrregcount= ", 0x40, 0x48, 16), 0);
+}
+
+TEST(registers_are_bounded)
+{
+    static const char text[] = ".version 8.3\n.target sm_90a\n.address_size 64\n.entry k() { ret; }\n";
+    struct fatbin_entry entry;
+    size_t size, again, cursor = 0;
+    const char *why = NULL;
+    uint8_t *made = code_bounded_text(text, 48, &size);
+    assert_non_null(made);
+    uint8_t *bound = code_bounded_container(made, size, 255, &again);
+    assert_non_null(bound);
+    for (int i = 0; i < 2; i++, cursor = 0) {
+        assert_int_equal(fatbin_container_size(i ? bound : made, i ? again : size), i ? again : size);
+        assert_int_equal(fatbin_next(i ? bound : made, i ? again : size, &cursor, &entry, &why), 1);
+        assert_int_equal(entry.max_registers, i ? 255 : 48);
+        assert_int_equal(entry.kind, FATBIN_PTX);
+        assert_int_equal(entry.sm, 90);
+        assert_true(entry.flags & FATBIN_ARCH_SPECIFIC);
+        assert_int_equal(entry.payload_size, sizeof text);
+        assert_memory_equal(entry.payload, text, sizeof text);
+        assert_int_equal(fatbin_next(i ? bound : made, i ? again : size, &cursor, &entry, &why), 0);
+    }
+    assert_null(code_bounded_container(made, size - 1, 48, &again)); /* cut off */
+    free(made);
+    free(bound);
+}
+
+TEST(registers_are_bounded_beside_machine_code)
+{
+    static struct made made;
+    struct fatbin_entry entry;
+    size_t size, cursor = 0;
+    begin(&made);
+    add_entry(&made, FATBIN_CUBIN, 75, PLAIN, "named", "machine code", 13);
+    add_entry(&made, FATBIN_PTX, 75, PLAIN, "named", "text", 5);
+    add_entry(&made, FATBIN_PTX, 80, PLAIN, NULL, "more text", 10);
+    uint8_t *bound = code_bounded_container(made.bytes, made.size, 40, &size);
+    assert_non_null(bound);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(fatbin_next(bound, size, &cursor, &entry, NULL), 1);
+        assert_int_equal(entry.max_registers, i ? 40 : 0);
+        assert_int_equal(entry.name_size, i < 2 ? 5 : 0);
+        assert_memory_equal(entry.payload, i == 0 ? "machine code" : i == 1 ? "text" : "more text", i == 1 ? 5 : 10);
+    }
+    assert_int_equal(fatbin_next(bound, size, &cursor, &entry, NULL), 0);
+    free(bound);
 }
 
 static void check_entry(const struct fatbin_entry *entry, unsigned kind, unsigned sm, const void *payload, size_t size)
