@@ -7,6 +7,7 @@
 
 enum {
     REGISTERS_LEAST = 16,
+    REGISTERS_ABI = 24, /* ptxas takes a lower bound for this one */
     REGISTERS_MOST = 255,
     REGISTERS_FOR_1024 = 64,
     REGISTERS_UNIT = 8,
@@ -94,9 +95,20 @@ static bool is_known(const sg_kernel *k)
     return code && code->runs;
 }
 
+/* What the bound leaves no registers for lies in local memory. An estimate: where the kernel needs hardly more than it
+   may have, ptxas often finds a way without. */
+static unsigned spilled_bytes(unsigned registers, unsigned most)
+{
+    enum { BYTES = 4, IN_DOUBT = 10 };
+    if (registers <= most + most / IN_DOUBT)
+        return 0;
+    return ((registers - most) * BYTES + STACK_UNIT - 1) / STACK_UNIT * STACK_UNIT;
+}
+
 /* In doubt, a block of 1,024 threads can be launched: a program that does so has run on a GPU.
-   .maxntid, .reqntid, .minnctapersm and .maxnreg bound them, as they bound what ptxas gives. *threads: of a block. */
-static unsigned registers_bounded(const sg_kernel *k, unsigned *threads)
+   .maxntid, .reqntid, .minnctapersm and .maxnreg bound them, as they bound what ptxas gives. *threads: of a block.
+   *spilled: bytes of local memory that this costs. */
+static unsigned registers_bounded(const sg_kernel *k, unsigned *threads, unsigned *spilled)
 {
     const struct sg_limits *l = &k->program->engine->limits;
     const struct ptx_function *f = k->ptx;
@@ -110,8 +122,10 @@ static unsigned registers_bounded(const sg_kernel *k, unsigned *threads)
     } else if (!is_known(k) && registers > REGISTERS_FOR_1024 && registers <= REGISTERS_FOR_1024 + REGISTERS_UNIT) {
         registers = REGISTERS_FOR_1024;
     }
-    if (f->max_nreg && f->max_nreg < most)
-        most = f->max_nreg;
+    unsigned bound = f->max_nreg < REGISTERS_ABI ? REGISTERS_ABI : f->max_nreg;
+    if (f->max_nreg && bound < most && !is_known(k))
+        most = bound;
+    *spilled = is_known(k) ? 0 : spilled_bytes(registers, most);
     return registers < most ? registers : most;
 }
 
@@ -125,8 +139,9 @@ void sg_kernel_describe(const sg_kernel *k, struct sg_kernel_info *info)
                                      .calls_pointers = k->calls_pointers,
                                      .ptx_version = k->program->module->target,
                                      .binary_version = l->cc_major * 10 + l->cc_minor };
-    info->registers = registers_bounded(k, &info->max_threads);
-    info->stack_bytes = atomic_load_explicit(&k->stack_bytes, memory_order_relaxed);
+    unsigned spilled;
+    info->registers = registers_bounded(k, &info->max_threads, &spilled);
+    info->stack_bytes = atomic_load_explicit(&k->stack_bytes, memory_order_relaxed) + spilled;
     unsigned room = exec_warps_of_registers(l, info->registers) * l->warp_size;
     if (room < info->max_threads)
         info->max_threads = room;

@@ -125,7 +125,12 @@ EXEC_TEST(declarations_bound)
     assert_int_equal(live(".maxntid 128 .minnctapersm 1000", 100).registers, 16);
     assert_int_equal(live(".maxnreg 40", 100).registers, 40);
     assert_int_equal(live(".maxntid 256 .maxnreg 200", 100).registers, 200);
-    near(live(".minnctapersm 8", 100).registers, 206); /* means nothing by itself */
+    assert_int_equal(live(".maxnreg 8", 100).registers, 24); /* what ptxas makes of fewer */
+    near(live(".maxnreg 256", 100).registers, 206);          /* ptxas ignores it */
+    near(live(".minnctapersm 8", 100).registers, 206);       /* means nothing by itself */
+    assert_int_equal(live("", 100).stack_bytes, 0);
+    assert_int_equal(live(".maxnreg 200", 100).stack_bytes, 0); /* hardly fewer than it needs */
+    assert_in_range(live(".maxnreg 40", 100).stack_bytes, 500, 800);
     struct sg_kernel_info info = live(".maxntid 1024, 1024, 64", 100);
     assert_int_equal(info.registers, 64);
     assert_int_equal(info.max_threads, 1024);

@@ -228,6 +228,37 @@ TEST(register_bound_of_the_fat_binary)
     free(fat);
 }
 
+/* The linker keeps the bound, and so does what it has linked. */
+TEST(register_bound_of_a_link)
+{
+    size_t size;
+    void *fat = nvcc("-fatbin -rdc=true -arch=compute_75 -maxrregcount=48",
+                     "extern \"C\" __global__ void plain(float *p, int n) { " BUSY " }\n", &size);
+    void *image;
+    int registers;
+    if (!fat)
+        skip();
+    for (int twice = 0; twice < 2; twice++) {
+        CUlinkState link;
+        CUmodule m;
+        CUfunction f;
+        OK(cuLinkCreate(0, NULL, NULL, &link));
+        OK(cuLinkAddData(link, twice ? CU_JIT_INPUT_CUBIN : CU_JIT_INPUT_FATBINARY, fat, size, "input", 0, NULL, NULL));
+        OK(cuLinkComplete(link, &image, &size));
+        OK(cuModuleLoadData(&m, image));
+        OK(cuModuleGetFunction(&f, m, "plain"));
+        OK(cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, f));
+        assert_in_range(registers, 24, 48);
+        OK(cuModuleUnload(m));
+        free(fat);
+        fat = malloc(size);
+        assert_non_null(fat);
+        memcpy(fat, image, size);
+        OK(cuLinkDestroy(link));
+    }
+    free(fat);
+}
+
 /* The linker, too, would take the machine code, and its result is this driver's. */
 TEST(newer_ptx_linked)
 {

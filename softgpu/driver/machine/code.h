@@ -57,7 +57,7 @@ struct sgd_module {
     struct sgd_module *next, **back;     /* of the context */
     struct sgd_library *library;         /* or NULL */
     const struct ptx_module *ptx;        /* owned by the program */
-    bool reaches_heap;                   /* its kernels may call malloc() or free() */
+    bool reaches_heap;                   /* some kernel of it may call malloc() or free() */
     sg_program *program;
     uint64_t *addresses;                 /* of ptx->variables */
     uint64_t memory;                     /* one allocation behind all variables; 0: none */
@@ -107,6 +107,7 @@ struct sgd_link_input {
     char *text, *name;
     size_t room;   /* bytes that the text takes of the budget for code */
     bool optional; /* from a library: linked only if another input needs it */
+    unsigned max_registers; /* of its fat binary; 0: no bound */
 };
 struct sgd_link {
     void *handle;       /* CUlinkState */
@@ -153,8 +154,8 @@ CUresult sgd_library_module(struct sgd_library *, struct sgd_context *, struct s
 /* A CUfunction, or a CUkernel in the current context. Under the mutex. */
 CUresult sgd_function_find(CUfunction, struct sgd_context *, struct sgd_function **);
 CUresult sgd_kernel_function(struct sgd_kernel *, struct sgd_context *, struct sgd_function **);
-/* May it call malloc() or free()? A function of another module, which it calls by its address, may too: the module has
-   seen to it that there is a heap. */
+/* May it call malloc() or free(), or launch a kernel of its module that may? A function of another module, which it
+   calls by its address, may too: the module has seen to it that there is a heap. */
 bool sgd_function_reaches_heap(const struct sgd_function *);
 CUresult sgd_function_get_attribute(const struct sgd_function *, CUfunction_attribute, int *);
 CUresult sgd_function_set_attribute(struct sgd_function *, CUfunction_attribute, int);

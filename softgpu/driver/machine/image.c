@@ -5,6 +5,7 @@
  * Which PTX of a container: the highest architecture that is not above the device's, else the lowest above it.
  */
 #include "softgpu/driver/machine/machine.h"
+#include "cpu/code/bounded.h"
 #include "cpu/code/fatbin.h"
 #include "softgpu/ptx/budget.h"
 
@@ -181,6 +182,16 @@ static CUresult from_wrapper(unsigned cc, const struct fatbin_wrapper *w, struct
     return r ? r : found ? CUDA_SUCCESS : no_ptx(cc, log, log_size);
 }
 
+/* What the comment at the head of a text says (cpu/code/bounded.h); 0: there is none. */
+static unsigned bound_of(const char *text)
+{
+    const size_t length = sizeof CODE_BOUND_COMMENT - 1;
+    unsigned registers = 0;
+    if (strncmp(text, CODE_BOUND_COMMENT, length) != 0)
+        return 0;
+    return sscanf(text + length, "%4u", &registers) == 1 ? registers : 0;
+}
+
 /* One text, or several that the linker (link.c) has joined. */
 static CUresult from_text(const char *text, struct sgd_image *image, char *log, size_t log_size)
 {
@@ -196,7 +207,7 @@ static CUresult from_text(const char *text, struct sgd_image *image, char *log, 
         char *copy = strndup(text, size);
         if (!copy)
             ptx_budget_give(size + 1);
-        if (!copy || !add(image, (uint8_t *)copy, size, size + 1, "PTX", 0))
+        if (!copy || !add(image, (uint8_t *)copy, size, size + 1, "PTX", bound_of(copy)))
             return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return CUDA_SUCCESS;

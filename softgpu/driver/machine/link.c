@@ -3,6 +3,7 @@
  * needed, checks that every function that they call is defined, and joins them. See SGD_LINK_JOINT in code.h.
  */
 #include "softgpu/driver/machine/machine.h"
+#include "cpu/code/bounded.h"
 #include "cpu/code/fatbin.h"
 #include "cpu/code/object.h"
 #include "softgpu/ptx/budget.h"
@@ -59,7 +60,7 @@ static CUresult add_text(struct sgd_link *l, const char *text, size_t size, cons
 {
     if (!ptx_budget_take(size + 1))
         return sgd_text_refused(CUDA_ERROR_OUT_OF_MEMORY, log, log_size);
-    struct sgd_link_input input = { strndup(text, size), strdup(name), size + 1, optional };
+    struct sgd_link_input input = { strndup(text, size), strdup(name), size + 1, optional, 0 };
     return add_input(l, input, log, log_size);
 }
 
@@ -71,15 +72,21 @@ static void drop_inputs(struct sgd_link *l, size_t count)
     }
 }
 
-static CUresult add_ptx(struct sgd_link *l, const char *text, size_t size, const char *name, char *log, size_t log_size)
+static CUresult check_ptx(const char *text, size_t size, const char *name, char *log, size_t log_size)
 {
-    size = strnlen(text, size);
     struct ptx_source source = { .text = text, .size = size, .name = name };
     struct ptx_module *module;
     if (ptx_module_read_later(&source, 1, &module, log, log_size))
         return sgd_text_refused(CUDA_ERROR_INVALID_PTX, log, log_size);
     CUresult r = sgd_ptx_version_check(module, NULL, log, log_size);
     ptx_module_free(module);
+    return r;
+}
+
+static CUresult add_ptx(struct sgd_link *l, const char *text, size_t size, const char *name, char *log, size_t log_size)
+{
+    size = strnlen(text, size);
+    CUresult r = check_ptx(text, size, name, log, log_size);
     return r ? r : add_text(l, text, size, name, false, log, log_size);
 }
 
@@ -99,8 +106,12 @@ static bool add_container(void *context, const void *container, size_t size)
     struct sgd_image image;
     (void)size;
     c->result = sgd_image_container(c->device, container, &image, c->log, c->log_size);
+    /* A GPU's linker compiles it where there is no machine code beside it. */
+    if (!c->result && image.count == 1 && !image.machine_code && !c->optional)
+        c->result = check_ptx(image.sources[0].text, image.sources[0].size, c->name, c->log, c->log_size);
     for (size_t i = 0; i < image.count && !c->result; i++) {
-        struct sgd_link_input input = { (char *)image.texts[i], strdup(c->name), image.room[i], c->optional };
+        struct sgd_link_input input = { (char *)image.texts[i], strdup(c->name), image.room[i], c->optional,
+                                        image.sources[i].max_registers };
         input.text[image.sources[i].size] = 0;
         /* A newer compiler's: a GPU links its machine code, so what is linked here is this driver's. */
         bool newer = sgd_ptx_version_lower(input.text);
@@ -380,14 +391,25 @@ static CUresult check_references(const struct ptx_module *m, const char *const *
 
 /* ---- completing ---- */
 
+enum { BOUND_MOST = sizeof CODE_BOUND_COMMENT + 12 };
+
+/* What comes before a text whose fat binary bounds its registers: how many bytes. */
+static size_t bound_comment(const struct ptx_source *source, char out[BOUND_MOST])
+{
+    return source->max_registers
+               ? (size_t)snprintf(out, BOUND_MOST, CODE_BOUND_COMMENT "%u\n", source->max_registers)
+               : 0;
+}
+
 /* The result: the texts, one behind the other. */
 static CUresult join_texts(struct sgd_link *l, const struct ptx_source *sources, size_t count, size_t *size, char *log,
                            size_t log_size)
 {
     const size_t joint = sizeof SGD_LINK_JOINT - 1;
+    char bound[BOUND_MOST];
     size_t length = 0;
     for (size_t i = 0; i < count; i++)
-        length += (i ? joint : 0) + sources[i].size;
+        length += (i ? joint : 0) + bound_comment(&sources[i], bound) + sources[i].size;
     result_drop(l);
     if (!ptx_budget_take(length + 1))
         return sgd_text_refused(CUDA_ERROR_OUT_OF_MEMORY, log, log_size);
@@ -397,6 +419,7 @@ static CUresult join_texts(struct sgd_link *l, const struct ptx_source *sources,
         return CUDA_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
         at = i ? mempcpy(at, SGD_LINK_JOINT, joint) : at;
+        at = mempcpy(at, bound, bound_comment(&sources[i], bound));
         at = mempcpy(at, sources[i].text, sources[i].size);
     }
     *at = 0;
@@ -417,7 +440,8 @@ static CUresult join(struct sgd_link *l, const bool *chosen, size_t *size, char 
             names[count] = l->inputs[i].name;
             sources[count++] = (struct ptx_source){ .text = l->inputs[i].text,
                                                     .size = strlen(l->inputs[i].text),
-                                                    .name = l->inputs[i].name };
+                                                    .name = l->inputs[i].name,
+                                                    .max_registers = l->inputs[i].max_registers };
         }
     if (!r && ptx_module_read(sources, count, &module, log, log_size)) {
         r = sgd_text_refused(CUDA_ERROR_UNKNOWN, log, log_size); /* as nvlink's errors */
