@@ -80,6 +80,9 @@ uint64_t sg_program_code(const sg_program *);
 void sg_program_destroy(sg_program *);
 const struct ptx_module *sg_program_module(const sg_program *);
 
+/* Does a call of it need the heap of malloc()? The old form of device-side launches keeps arguments there. */
+bool sg_is_of_heap(const struct ptx_function *);
+
 /* Address that a function pointer to functions[index] has (for initialisers that hold it). */
 uint64_t sg_program_function_address(sg_program *, uint32_t index);
 

@@ -9,10 +9,19 @@
 #include <stdint.h>
 
 /* A CUfunction_attribute: what the kernel, or a function that it may call, does. Bits. */
-enum { SOFTGPU_FUNCTION_USES = 0x464C5954, SOFTGPU_USES_GRAPHS = 1, SOFTGPU_USES_CHILDREN = 2 };
+enum { SOFTGPU_FUNCTION_USES = 0x464C5954, SOFTGPU_USES_GRAPHS = 1, SOFTGPU_USES_CHILDREN = 2, SOFTGPU_USES_HEAP = 4 };
 
 /* Another: 1 if a launch now may use the heap of malloc(), whose size cannot be changed from then on. */
 enum { SOFTGPU_FUNCTION_HEAP = 0x464C5955 };
+
+/* Others: the one block that the kernel can be launched with (.reqntid), its x, y and z, and the most blocks of its
+   clusters (.maxclusterrank); 0: the kernel says nothing. */
+enum {
+    SOFTGPU_FUNCTION_BLOCK_X = 0x464C5956,
+    SOFTGPU_FUNCTION_BLOCK_Y,
+    SOFTGPU_FUNCTION_BLOCK_Z,
+    SOFTGPU_FUNCTION_CLUSTER_MOST
+};
 
 /* A CUlaunchAttributeID: the kernel is part of a graph. The value: */
 enum { SOFTGPU_LAUNCH_GRAPH = 0x464C5954 };

@@ -22,6 +22,12 @@ struct work {
     uint32_t *list, count; /* functions whose bodies are to be looked at */
 };
 
+bool sg_is_of_heap(const struct ptx_function *f)
+{
+    return !f->defined && f->name && (!strcmp(f->name, "malloc") || !strcmp(f->name, "free") ||
+                                      !strcmp(f->name, "__cuda_syscall_cnpv2GetParameterBuffer"));
+}
+
 static unsigned uses_of(const struct ptx_operand *o, const struct ptx_module *m)
 {
     static const char launches[] = "__cuda_syscall_cnpv2LaunchDevice"; /* and …V2 */
@@ -32,6 +38,8 @@ static unsigned uses_of(const struct ptx_operand *o, const struct ptx_module *m)
     const char *name = m->functions[o->index].name;
     if (!strcmp(name, "cudaGraphLaunch"))
         return SOFTGPU_USES_GRAPHS;
+    if (sg_is_of_heap(&m->functions[o->index]))
+        return SOFTGPU_USES_HEAP;
     return strncmp(name, launches, sizeof launches - 1) ? 0 : SOFTGPU_USES_CHILDREN;
 }
 

@@ -187,6 +187,17 @@ TEST_WITH(limits, empty_stack, NULL)
     OK(cuCtxDestroy(a));
 }
 
+/* A kernel that calls nothing, beside one that calls malloc() through a function, and one that calls by pointer a
+   function that does. */
+static const char ptx_heaps[] = PTX_HEAD
+    ".extern .func (.param .b64 r) malloc(.param .b64 n);\n"
+    ".func take\n{\n    { .param .b64 x; .param .b64 y; st.param.b64 [x], 16; call.uni (y), malloc, (x); }\n"
+    "    ret;\n}\n"
+    ".visible .entry none()\n{\n    ret;\n}\n"
+    ".visible .entry calls()\n{\n    call take;\n    ret;\n}\n"
+    ".visible .entry points()\n{\n    .reg .b64 %a;\n    mov.b64 %a, take;\n"
+    "    P: .callprototype _ ();\n    call %a, (), P;\n    ret;\n}\n";
+
 static uint64_t device_malloc(uint64_t size)
 {
     CUfunction take = function_of(ptx_malloc, "take");
@@ -220,6 +231,22 @@ TEST_WITH(heap_of_a_loaded_module, empty_stack, NULL)
     FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 64 * MIB));
     OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 32 * MIB));
     OK(cuCtxDestroy(c));
+}
+
+/* It is the kernel that counts, not its module. */
+TEST_WITH(heap_of_a_kernel, empty_stack, NULL)
+{
+    static const char *const users[] = { "calls", "points" };
+    for (int i = 0; i < 2; i++) {
+        CUcontext c = create(0);
+        CUfunction none = function_of(ptx_heaps, "none"), user = function_of(ptx_heaps, users[i]);
+        run_one(none, NULL, NULL);
+        OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 32 * MIB));
+        run_one(user, NULL, NULL);
+        OK(cuCtxSynchronize());
+        FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 64 * MIB));
+        OK(cuCtxDestroy(c));
+    }
 }
 
 TEST_WITH(heaps, empty_stack, NULL)

@@ -161,6 +161,29 @@ TEST(preferred_clusters)
     OK(cuCtxSynchronize());
 }
 
+/* A kernel with .maxclusterrank has no larger clusters. */
+TEST(largest_cluster)
+{
+    static const char text[] = ".version 7.8\n.target sm_90\n.address_size 64\n"
+                               ".visible .entry ranked() .maxclusterrank 2 { ret; }\n";
+    CUmodule m;
+    CUfunction f;
+    int most = 0;
+    OK(cuModuleLoadData(&m, text));
+    OK(cuModuleGetFunction(&f, m, "ranked"));
+    CUlaunchAttribute a = { .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION };
+    CUlaunchConfig c = { .gridDimX = 8, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32, .blockDimY = 1, .blockDimZ = 1,
+                         .attrs = &a, .numAttrs = 1 };
+    a.value.clusterDim.x = 2, a.value.clusterDim.y = a.value.clusterDim.z = 1;
+    OK(cuLaunchKernelEx(&c, f, NULL, NULL));
+    a.value.clusterDim.x = 4;
+    FAILS(CUDA_ERROR_INVALID_CLUSTER_SIZE, cuLaunchKernelEx(&c, f, NULL, NULL));
+    OK(cuOccupancyMaxPotentialClusterSize(&most, f, &c));
+    assert_int_equal(most, 2);
+    OK(cuCtxSynchronize());
+    OK(cuModuleUnload(m));
+}
+
 static size_t CUDA_CB none(int size) { (void)size; return 0; }
 
 TEST(occupancy)

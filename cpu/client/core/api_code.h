@@ -20,8 +20,11 @@ typedef struct core_variable core_variable;
 /* wrapper: magic 0x466243B1 (version 1 or 2), or a container, PTX text or cubin. Nothing is read from it before the
    first use; it must live until core_image_remove. Never fails for lack of a server. */
 CORE_API int core_image_add(const void *wrapper, core_image **);
-/* Adds an image, reads it at once (200: it cannot be read) and keeps a copy of it. */
-CORE_API int core_image_add_copy(const void *wrapper, core_image **);
+/* Adds an image, reads it at once (200: it cannot be read) and keeps a copy of it. registers: at most so many for each
+   thread of its kernels, if they are compiled from PTX; 0: no bound. */
+CORE_API int core_image_add_copy(const void *wrapper, unsigned registers, core_image **);
+/* Checks options of the compiler of PTX (CUjit_option): 0, or 1. *registers: the bound that they say, or 0. */
+CORE_API int core_jit_options(unsigned count, const int *options, void *const *values, unsigned *registers);
 /* Loads it into the context, which otherwise its first use does. *log: the compiler's words about a failure, which the
    caller frees, or NULL; log may be NULL. Waits. */
 CORE_API int core_image_load(core_context *, core_image *, char **log);
@@ -32,6 +35,7 @@ struct core_link_input {
     const void *data;
     size_t size;
     const char *name; /* for messages */
+    unsigned registers; /* as core_image_add_copy; objects and libraries keep their own */
 };
 /* Has the driver behind the server link the inputs. *image: the result, with a NUL behind its `size` bytes; the caller
    frees it. image may be NULL: then the driver only takes (and compiles) the inputs. *log: the linker's words about a
@@ -58,8 +62,8 @@ CORE_API int core_variable_add(core_image *, const char *name, size_t size, bool
 /* Libraries (library.c): images of the program's that belong to no context. Handles that are none are found out and
    never followed. preserved: the code stays as long as the library, so no copy is needed. */
 typedef struct core_library core_library;
-CORE_API int core_library_load(const void *code, bool preserved, core_library **);
-CORE_API int core_library_load_file(const char *path, core_library **);
+CORE_API int core_library_load(const void *code, bool preserved, unsigned registers, core_library **);
+CORE_API int core_library_load_file(const char *path, unsigned registers, core_library **);
 CORE_API int core_library_unload(core_library *);          /* 400: there is none */
 CORE_API core_image *core_library_image(const core_library *);       /* NULL: there is none */
 CORE_API core_library *core_library_of(const core_image *); /* NULL: the image is no library's */
@@ -83,6 +87,8 @@ struct core_function_info {
         int attributes[CORE_FUNCTION_ATTRIBUTES];
     };
     unsigned uses;      /* CORE_USES_...; 0 where the server does not say */
+    /* The only block that it can be launched with, and the most blocks of its clusters; 0: any, or not known. */
+    unsigned required_block[3], cluster_most;
 };
 /* Loads the image into the context if need be. Waits, the first time per context. The error is the one that native
    gives at the first launch, and is explained once on stderr with the compiler's log. */

@@ -254,7 +254,10 @@ static CUresult function_params(struct session *session, struct function *functi
 
 static CUresult function_attributes(struct session *session, struct function *function)
 {
-    flyt_attribute *attributes = calloc(FUNCTION_HIGHEST_ATTRIBUTE + 2, sizeof *attributes);
+    static const int own[] = { SOFTGPU_FUNCTION_USES, SOFTGPU_FUNCTION_BLOCK_X, SOFTGPU_FUNCTION_BLOCK_Y,
+                               SOFTGPU_FUNCTION_BLOCK_Z, SOFTGPU_FUNCTION_CLUSTER_MOST };
+    enum { OWN = sizeof own / sizeof own[0] };
+    flyt_attribute *attributes = calloc(FUNCTION_HIGHEST_ATTRIBUTE + 1 + OWN, sizeof *attributes);
     uint32_t count = 0;
     int value;
     if (!attributes)
@@ -268,9 +271,10 @@ static CUresult function_attributes(struct session *session, struct function *fu
             return r;
         }
     }
-    if (session->gpu->graphs && session->gpu->FuncGetAttribute(&value, (CUfunction_attribute)SOFTGPU_FUNCTION_USES,
-                                                               function->handle) == CUDA_SUCCESS)
-        attributes[count++] = (flyt_attribute){ SOFTGPU_FUNCTION_USES, value };
+    for (int i = 0; i < OWN && session->gpu->graphs; i++) /* the software GPU */
+        if (session->gpu->FuncGetAttribute(&value, (CUfunction_attribute)own[i], function->handle) == CUDA_SUCCESS &&
+            value)
+            attributes[count++] = (flyt_attribute){ own[i], value };
     function->attributes = attributes;
     function->attribute_count = count;
     return CUDA_SUCCESS;

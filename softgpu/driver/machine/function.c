@@ -56,7 +56,9 @@ const uint32_t *sgd_function_cluster(const struct sgd_function *f)
 
 unsigned sgd_function_cluster_most(const struct sgd_function *f)
 {
-    return f->non_portable ? CLUSTER_BLOCKS_MOST : CLUSTER_BLOCKS_PORTABLE;
+    unsigned most = f->non_portable ? CLUSTER_BLOCKS_MOST : CLUSTER_BLOCKS_PORTABLE;
+    unsigned declared = f->info.function->max_cluster_rank;
+    return declared && declared < most ? declared : most;
 }
 
 CUresult sgd_function_cluster_check(const struct sgd_function *f, const uint32_t grid[3], const uint32_t given[3],
@@ -86,14 +88,22 @@ CUresult sgd_function_cluster_check(const struct sgd_function *f, const uint32_t
 
 bool sgd_function_reaches_heap(const struct sgd_function *f)
 {
-    return f->module->reaches_heap || (f->info.calls_pointers && f->module->context->heap);
+    return f->info.uses & SOFTGPU_USES_HEAP ||
+           (f->info.uses & SOFTGPU_USES_CHILDREN && f->module->reaches_heap) ||
+           (f->info.calls_pointers && f->module->context->heap);
 }
 
 CUresult sgd_function_get_attribute(const struct sgd_function *f, CUfunction_attribute attribute, int *value)
 {
     switch ((int)attribute) {
-    case SOFTGPU_FUNCTION_USES: *value = (int)f->info.uses; break;
+    case SOFTGPU_FUNCTION_USES: *value = (int)(f->info.uses & ~(unsigned)SOFTGPU_USES_HEAP); break;
     case SOFTGPU_FUNCTION_HEAP: *value = sgd_function_reaches_heap(f); break;
+    case SOFTGPU_FUNCTION_BLOCK_X:
+    case SOFTGPU_FUNCTION_BLOCK_Y:
+    case SOFTGPU_FUNCTION_BLOCK_Z:
+        *value = (int)f->info.function->req_ntid[(int)attribute - SOFTGPU_FUNCTION_BLOCK_X];
+        break;
+    case SOFTGPU_FUNCTION_CLUSTER_MOST: *value = (int)f->info.function->max_cluster_rank; break;
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = (int)f->info.max_threads; break;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)f->info.static_shared; break;
     case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *value = (int)f->info.const_bytes; break;

@@ -134,17 +134,11 @@ static void write_initial_values(const struct sgd_module *m)
     }
 }
 
-/* A kernel calls only what its module declares. The old form of device-side launches keeps arguments in the heap. */
-static bool is_of_heap(const struct ptx_function *f)
-{
-    return !f->defined && f->name && (!strcmp(f->name, "malloc") || !strcmp(f->name, "free") ||
-                                      !strcmp(f->name, "__cuda_syscall_cnpv2GetParameterBuffer"));
-}
-
+/* A kernel calls only what its module declares. */
 static bool reaches_heap(const struct ptx_module *ptx)
 {
     for (uint32_t i = 0; i < ptx->function_count; i++)
-        if (is_of_heap(&ptx->functions[i]))
+        if (sg_is_of_heap(&ptx->functions[i]))
             return true;
     return false;
 }

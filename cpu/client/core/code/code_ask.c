@@ -42,6 +42,10 @@ static void function_fill(struct core_function_info *info, const function_get_re
             info->attributes[a->name] = a->value;
         else if (a->name == SOFTGPU_FUNCTION_USES)
             info->uses = (unsigned)a->value;
+        else if (a->name >= SOFTGPU_FUNCTION_BLOCK_X && a->name <= SOFTGPU_FUNCTION_BLOCK_Z)
+            info->required_block[a->name - SOFTGPU_FUNCTION_BLOCK_X] = (unsigned)a->value;
+        else if (a->name == SOFTGPU_FUNCTION_CLUSTER_MOST)
+            info->cluster_most = (unsigned)a->value;
     }
     for (unsigned i = 0; i < result->params.params_len; i++) {
         const flyt_param *p = &result->params.params_val[i];

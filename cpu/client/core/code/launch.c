@@ -211,6 +211,8 @@ static int check_clusters(core_context *c, const struct core_launch *l, struct l
         if (size > CLUSTER_BLOCKS_MOST || (needed && cluster[i] != (own[i] > 0 ? (uint32_t)own[i] : 1)))
             return INVALID_CLUSTER_SIZE;
     }
+    if (info->cluster_most && size > info->cluster_most)
+        return too_much(INVALID_CLUSTER_SIZE, "blocks per cluster of this kernel", size, info->cluster_most);
     uint32_t wish[3];
     if (preferred)
         memcpy(wish, preferred, sizeof wish);
@@ -244,6 +246,17 @@ static __attribute__((cold, noinline)) int wrong_dimensions(const struct core_la
     return CORE_INVALID_VALUE;
 }
 
+static __attribute__((cold, noinline)) int check_required(const struct core_launch *l, const unsigned required[3])
+{
+    for (int i = 0; i < 3; i++)
+        if (l->block[i] != (required[i] ? required[i] : 1)) {
+            core_log(CORE_LOG_ERROR, "The block is (%u,%u,%u), and the kernel was compiled for (%u,%u,%u) alone",
+                     l->block[0], l->block[1], l->block[2], required[0], required[1], required[2]);
+            return CORE_INVALID_VALUE;
+        }
+    return CORE_OK;
+}
+
 static inline __attribute__((always_inline)) int check(core_context *c, const struct core_launch *l,
                                                        struct loaded_function *loaded)
 {
@@ -266,6 +279,8 @@ static inline __attribute__((always_inline)) int check(core_context *c, const st
     const struct core_function_info *info = &loaded->info;
     const uint8_t *cluster = NULL, *preferred = NULL;
     int code = CORE_OK;
+    if (__builtin_expect(info->required_block[0], 0) && (code = check_required(l, info->required_block)))
+        return code;
     for (uint32_t i = 0; i < l->attribute_count; i++) {
         if (l->attributes[i].id == LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
             cluster = l->attributes[i].value;
