@@ -128,7 +128,7 @@ static void body_module(void)
     core_function *f;
     uint64_t calls;
     CHECK(core_context_retain(c) == 0 && promised(c));
-    CHECK(core_image_add_copy(".version 9.0\n.visible .entry fill(\n.entry hold\n", &image) == 0);
+    CHECK(core_image_add_copy(".version 9.0\n.visible .entry fill(\n.entry hold\n", 0, &image) == 0);
     CHECK(core_image_load(c, image, NULL) == 0 && !promised(c) && code_modules() == 1 && code_functions() == 2);
     calls = fake_calls[FLYT_FUNCTION_GET];
     CHECK(calls >= 2 && core_function_find(c, image, "fill", &f) == 0 && core_function_find(c, image, "hold", &f) == 0);
@@ -144,7 +144,7 @@ static void body_module_with_another(void)
     core_image *image;
     core_function *f;
     CHECK(core_context_retain(c) == 0);
-    CHECK(core_image_add_copy(".version 9.0\n.entry absent(\n.entry hold(\n", &image) == 0);
+    CHECK(core_image_add_copy(".version 9.0\n.entry absent(\n.entry hold(\n", 0, &image) == 0);
     CHECK(core_image_load(c, image, NULL) == 0 && core_function_find(c, image, "hold", &f) == 0);
     CHECK(core_function_find(c, image, "absent", &f) == 500);
     core_image_remove(image);
@@ -157,7 +157,7 @@ static void body_module_refused(void)
     core_context *c = attached(1);
     core_image *image;
     CHECK(core_context_retain(c) == 0);
-    CHECK(core_image_add_copy(".version 9.0\n.entry fill(\n", &image) == 0);
+    CHECK(core_image_add_copy(".version 9.0\n.entry fill(\n", 0, &image) == 0);
     CHECK(core_image_load(c, image, NULL) == 2 && code_modules() == 0 && code_functions() == 0);
     CHECK(core_image_load(c, image, NULL) == 0 && code_modules() == 1 && core_take_latched() == 0);
 }

@@ -1,6 +1,6 @@
 // shows: loaded code: a library of PTX, from memory and from a file: its kernels are found, counted, described,
 //   launched and put into graphs like those of the program; its variables; the Driver API takes the same handles;
-//   errors
+//   errors; options that bound registers; a block or cluster that the kernel does not take: the launch's error
 #include "check.h"
 
 #include <cuda.h>
@@ -132,6 +132,84 @@ static void driver(cudaKernel_t add, cudaLibrary_t library)
     MUST(cudaFree(device));
 }
 
+/* A kernel that needs some 200 registers, one for a single block, and one whose clusters have at most two blocks. */
+static char *demanding(void)
+{
+    enum { VALUES = 100, ROOM = VALUES * 100 };
+    static char text[ROOM];
+    char *at = text;
+    at += sprintf(at, ".version 7.8\n.target sm_90\n.address_size 64\n"
+                      ".visible .entry exactly() .reqntid 32, 2, 1 { ret; }\n"
+                      ".visible .entry ranked() .maxclusterrank 2 { ret; }\n"
+                      ".visible .entry hungry(.param .u64 p)\n{\n  .reg .u64 %%p; .reg .f64 %%f<%d>;\n"
+                      "  ld.param.u64 %%p, [p];\n", VALUES);
+    for (int i = 0; i < VALUES; i++)
+        at += sprintf(at, "  ld.global.f64 %%f%d, [%%p + %d];\n", i, i * 8);
+    at += sprintf(at, "  bar.sync 0;\n");
+    for (int i = 0; i < VALUES; i++)
+        at += sprintf(at, "  st.global.f64 [%%p + %d], %%f%d;\n", i * 7 % VALUES * 8, i);
+    sprintf(at, "  ret;\n}\n");
+    return text;
+}
+
+static void bounds(void)
+{
+    static const struct {
+        bool given;
+        cudaJitOption option;
+        unsigned value, threads; /* launched: so many can be, and more cannot */
+        int registers;           /* at most */
+    } cases[] = {
+        { false, cudaJitMaxRegisters, 0, 256, 255 },      { true, cudaJitMaxRegisters, 64, 1024, 64 },
+        { true, cudaJitMaxRegisters, 8, 1024, 24 },       { true, cudaJitMaxRegisters, 300, 256, 255 },
+        { true, cudaJitThreadsPerBlock, 512, 512, 128 },
+    };
+    int major = 0;
+    MUST(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+    if (major < 9)
+        return;
+    double *memory;
+    MUST(cudaMalloc((void **)&memory, 1024));
+    void *arguments[] = { &memory };
+    cudaLibrary_t library;
+    cudaKernel_t kernel;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cudaJitOption option = cases[i].option;
+        void *value = (void *)(size_t)cases[i].value;
+        cudaFuncAttributes attributes;
+        MUST(cudaLibraryLoadData(&library, demanding(), &option, &value, cases[i].given, NULL, NULL, 0));
+        MUST(cudaLibraryGetKernel(&kernel, library, "hungry"));
+        MUST(cudaFuncGetAttributes(&attributes, (const void *)kernel));
+        HOLDS(attributes.numRegs <= cases[i].registers && attributes.numRegs * 2 > cases[i].registers);
+        HOLDS(attributes.maxThreadsPerBlock >= (int)cases[i].threads);
+        MUST(cudaLaunchKernel((const void *)kernel, dim3(1), dim3(cases[i].threads), arguments, 0, 0));
+        if (cases[i].threads < 1024)
+            GIVES(cudaErrorLaunchOutOfResources,
+                  cudaLaunchKernel((const void *)kernel, dim3(1), dim3(1024), arguments, 0, 0));
+        MUST(cudaDeviceSynchronize());
+        MUST(cudaLibraryUnload(library));
+    }
+    MUST(cudaFree(memory));
+
+    MUST(cudaLibraryLoadData(&library, demanding(), NULL, NULL, 0, NULL, NULL, 0));
+    MUST(cudaLibraryGetKernel(&kernel, library, "exactly"));
+    MUST(cudaLaunchKernel((const void *)kernel, dim3(1), dim3(32, 2), NULL, 0, 0));
+    GIVES(cudaErrorInvalidValue, cudaLaunchKernel((const void *)kernel, dim3(1), dim3(64), NULL, 0, 0));
+    GIVES(cudaErrorInvalidValue, cudaLaunchKernel((const void *)kernel, dim3(1), dim3(32, 1), NULL, 0, 0));
+    MUST(cudaLibraryGetKernel(&kernel, library, "ranked"));
+    cudaLaunchAttribute cluster = {};
+    cudaLaunchConfig_t config = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = 2, cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    config.gridDim = dim3(8), config.blockDim = dim3(32), config.attrs = &cluster, config.numAttrs = 1;
+    MUST(cudaLaunchKernelExC(&config, (const void *)kernel, NULL));
+    cluster.val.clusterDim.x = 4;
+    GIVES(cudaErrorInvalidClusterSize, cudaLaunchKernelExC(&config, (const void *)kernel, NULL));
+    MUST(cudaDeviceSynchronize());
+    MUST(cudaLibraryUnload(library));
+    cudaGetLastError();
+}
+
 static void errors(cudaLibrary_t library)
 {
     cudaKernel_t kernel;
@@ -166,6 +244,7 @@ int main()
     descriptions(add, library);
     driver(add, library);
     errors(library);
+    bounds();
     MUST(cudaLibraryUnload(library));
     GIVES(cudaErrorInvalidResourceHandle, cudaLibraryUnload(library));
 

@@ -76,6 +76,66 @@ static int run_linked(CUlinkState link)
     return result;
 }
 
+static unsigned registers_of(const void *image)
+{
+    CUmodule module;
+    CUfunction hungry;
+    int registers = 0;
+    OK(cuModuleLoadData(&module, image));
+    OK(cuModuleGetFunction(&hungry, module, "hungry"));
+    OK(cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, hungry));
+    OK(cuModuleUnload(module));
+    return (unsigned)registers;
+}
+
+/* CU_JIT_MAX_REGISTERS and CU_JIT_THREADS_PER_BLOCK: of the link, or of one input. */
+TEST(linker_bounds_registers)
+{
+    enum { VALUES = 100, ROOM = VALUES * 100 };
+    static char text[ROOM];
+    int used = snprintf(text, ROOM, ".version 7.0\n.target sm_70\n.address_size 64\n"
+                                    ".visible .entry hungry(.param .u64 p)\n"
+                                    "{\n.reg .u64 %%p; .reg .f64 %%f<%d>; ld.param.u64 %%p, [p];\n", VALUES);
+    for (int i = 0; i < VALUES; i++)
+        used += snprintf(text + used, ROOM - (size_t)used, "ld.global.f64 %%f%d, [%%p + %d];\n", i, i * 8);
+    used += snprintf(text + used, ROOM - (size_t)used, "bar.sync 0;\n");
+    for (int i = 0; i < VALUES; i++)
+        used += snprintf(text + used, ROOM - (size_t)used, "st.global.f64 [%%p + %d], %%f%d;\n", i * 7 % VALUES * 8, i);
+    used += snprintf(text + used, ROOM - (size_t)used, "ret;\n}\n");
+    assert_in_range(registers_of(text), 150, 255);
+    CUjit_option options[] = { CU_JIT_MAX_REGISTERS, CU_JIT_THREADS_PER_BLOCK };
+    for (unsigned option = 0; option < 4; option++) {
+        void *values[] = { (void *)48, (void *)512 }, *image;
+        CUlinkState link;
+        size_t size;
+        unsigned which = option % 2, of_input = option / 2;
+        OK(cuLinkCreate(!of_input, &options[which], &values[which], &link));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, text, (size_t)used + 1, "text", of_input, &options[which],
+                         &values[which]));
+        OK(cuLinkComplete(link, &image, &size));
+        assert_int_equal(registers_of(image), which ? 128 : 48);
+        OK(cuLinkDestroy(link));
+    }
+    CUmodule module;
+    char log[1000] = "";
+    CUjit_option wordy[] = { CU_JIT_MAX_REGISTERS, CU_JIT_LOG_VERBOSE, CU_JIT_INFO_LOG_BUFFER,
+                             CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES };
+    void *words[] = { (void *)40, (void *)1, log, (void *)sizeof log };
+    OK(cuModuleLoadDataEx(&module, text, 4, wordy, words));
+    assert_non_null(strstr(log, "ptxas info    : Compiling entry function 'hungry' for 'sm_"));
+    assert_non_null(strstr(log, "Used 40 registers\n"));
+    assert_int_equal((uintptr_t)words[3], strlen(log));
+    OK(cuModuleUnload(module));
+    void *both[] = { (void *)200, (void *)1024 };
+    CUfunction hungry;
+    int registers;
+    OK(cuModuleLoadDataEx(&module, text, 2, options, both));
+    OK(cuModuleGetFunction(&hungry, module, "hungry"));
+    OK(cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, hungry));
+    assert_int_equal(registers, 64);
+    OK(cuModuleUnload(module));
+}
+
 /* Several inputs: names that are visible meet, local ones stay apart; a missing or doubled name is said in the log. */
 TEST(linker_joins)
 {

@@ -70,15 +70,21 @@ int core_image_list(core_context *c, core_image *image, core_function **get, uns
     return CORE_NOT_SUPPORTED;
 }
 
-int core_library_load(const void *code, bool preserved, core_library **out)
+int core_jit_options(unsigned count, const int *options, void *const *values, unsigned *registers)
 {
-    (void)code, (void)preserved, (void)out;
+    (void)count, (void)options, (void)values, (void)registers;
     return CORE_NOT_SUPPORTED;
 }
 
-int core_library_load_file(const char *path, core_library **out)
+int core_library_load(const void *code, bool preserved, unsigned registers, core_library **out)
 {
-    (void)path, (void)out;
+    (void)code, (void)preserved, (void)registers, (void)out;
+    return CORE_NOT_SUPPORTED;
+}
+
+int core_library_load_file(const char *path, unsigned registers, core_library **out)
+{
+    (void)path, (void)registers, (void)out;
     return CORE_NOT_SUPPORTED;
 }
 

@@ -120,10 +120,11 @@ int driver_module_image(CUmodule, core_context **, core_image **);
 int driver_symbol(core_context *, core_image *, const char *name, CUdeviceptr *, size_t *);
 /* get is called for each function of a module. */
 int driver_module_each(CUmodule, void (*get)(void *user, CUfunction, CUmodule), void *user);
-/* Checks the options of the JIT compiler. */
-int driver_jit_options(unsigned count, const CUjit_option *, void **values);
-/* Writes the log where the options want it, and its length in place of the size of that buffer. */
-void driver_jit_finish(unsigned count, const CUjit_option *, void **values, const char *log);
+/* jit.c: writes the logs where the options want them, and their lengths in place of the sizes of those buffers. */
+void driver_jit_finish(unsigned count, const CUjit_option *, void **values, const char *info, const char *error);
+/* What the compiler says of each kernel of a module that has been loaded, where the options ask for it; the caller
+   frees it. NULL: they do not, or there is no memory. Waits. */
+char *driver_jit_describe(core_context *, core_image *, unsigned count, const CUjit_option *, void **values);
 
 /* ---- copies (copy.c) ---- */
 

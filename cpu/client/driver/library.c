@@ -38,30 +38,32 @@ static int load_data(CUlibrary *out, const void *code, CUjit_option *jit, void *
                      CUlibraryOption *options, void **values, unsigned count)
 {
     bool preserved;
+    unsigned registers = 0;
     int error = driver_ready();
     if (!error && (!out || !code))
         error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
-        error = driver_jit_options(jit_count, jit, jit_values);
+        error = core_jit_options(jit_count, (const int *)jit, jit_values, &registers);
     if (!error)
         error = library_options(count, options, values, &preserved);
-    return error ? error : core_library_load(code, preserved, out);
+    return error ? error : core_library_load(code, preserved, registers, out);
 }
 
 static int load_file(CUlibrary *out, const char *path, CUjit_option *jit, void **jit_values, unsigned jit_count,
                      CUlibraryOption *options, void **values, unsigned count)
 {
     bool preserved;
+    unsigned registers = 0;
     int error = driver_ready();
     if (!error && (!out || !path))
         error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
-        error = driver_jit_options(jit_count, jit, jit_values);
+        error = core_jit_options(jit_count, (const int *)jit, jit_values, &registers);
     if (!error)
         error = library_options(count, options, values, &preserved);
     if (!error && preserved)
         error = CUDA_ERROR_INVALID_VALUE;
-    return error ? error : core_library_load_file(path, out);
+    return error ? error : core_library_load_file(path, registers, out);
 }
 
 static int unload(CUlibrary handle)

@@ -15,6 +15,7 @@ struct driver_link {
     unsigned input_count;
     void *image; /* linked; NULL: not yet */
     size_t size;
+    unsigned registers;    /* that its PTX may take; 0: no bound */
     unsigned option_count; /* of cuLinkCreate: where the program wants the log */
     CUjit_option *options;
     void **values;
@@ -27,9 +28,10 @@ static struct registry handles;
 static int create(unsigned count, CUjit_option *options, void **values, CUlinkState *out)
 {
     core_context *context;
+    unsigned registers = 0;
     int error = driver_enter(&context);
     if (!error)
-        error = out ? driver_jit_options(count, options, values) : CUDA_ERROR_INVALID_VALUE;
+        error = out ? core_jit_options(count, (const int *)options, values, &registers) : CUDA_ERROR_INVALID_VALUE;
     if (error)
         return error;
     struct driver_link *link = calloc(1, sizeof *link);
@@ -48,7 +50,9 @@ static int create(unsigned count, CUjit_option *options, void **values, CUlinkSt
         free(given);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *link = (struct driver_link){ .option_count = count, .options = kept, .values = values, .given = given };
+    *link = (struct driver_link){
+        .registers = registers, .option_count = count, .options = kept, .values = values, .given = given
+    };
     *out = link;
     return CUDA_SUCCESS;
 }
@@ -66,7 +70,7 @@ static int finish(const struct driver_link *link, int error, char *log)
         if (link->options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES ||
             link->options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES)
             link->values[i] = link->given[i];
-    driver_jit_finish(link->option_count, link->options, link->values, log ? log : "");
+    driver_jit_finish(link->option_count, link->options, link->values, "", log ? log : "");
     free(log);
     return error;
 }
@@ -85,7 +89,7 @@ static bool needs_no_linker(const struct driver_link *link, int error)
 
 /* code is the link's from here on, or freed. It has a NUL behind it. */
 static int add(core_context *context, struct driver_link *link, CUjitInputType type, char *code, size_t size,
-               const char *name)
+               const char *name, unsigned registers)
 {
     char *log = NULL, *named = strdup(name ? name : "");
     struct core_link_input *more = realloc(link->inputs, (link->input_count + 1) * sizeof *more);
@@ -100,7 +104,9 @@ static int add(core_context *context, struct driver_link *link, CUjitInputType t
     bool text =
         type == CU_JIT_INPUT_PTX || (type == CU_JIT_INPUT_CUBIN && memchr(code, '.', size) && code[0] != '\177');
     struct core_link_input *input = &link->inputs[link->input_count];
-    *input = (struct core_link_input){ type, text, code, text ? strlen(code) + 1 : size, named };
+    *input = (struct core_link_input){
+        type, text, code, text ? strlen(code) + 1 : size, named, registers ? registers : link->registers
+    };
     int error = core_link(context, input, 1, NULL, NULL, &log);
     link->input_count++;
     if (needs_no_linker(link, error))
@@ -116,13 +122,13 @@ static int add(core_context *context, struct driver_link *link, CUjitInputType t
 }
 
 static int check(CUlinkState state, core_context **context, CUjitInputType type, unsigned count, CUjit_option *options,
-                 void **values)
+                 void **values, unsigned *registers)
 {
     int error = find(state, context);
     if (!error && type >= CU_JIT_NUM_INPUT_TYPES)
         error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
-        error = driver_jit_options(count, options, values);
+        error = core_jit_options(count, (const int *)options, values, registers);
     return !error && state->image ? CUDA_ERROR_INVALID_HANDLE : error; /* completed: nothing can be added */
 }
 
@@ -130,7 +136,8 @@ static int add_data(CUlinkState state, CUjitInputType type, const void *data, si
                     unsigned count, CUjit_option *options, void **values)
 {
     core_context *context;
-    int error = check(state, &context, type, count, options, values);
+    unsigned registers = 0;
+    int error = check(state, &context, type, count, options, values, &registers);
     if (!error && (!data || !size))
         error = CUDA_ERROR_INVALID_VALUE;
     char *code = error ? NULL : malloc(size + 1);
@@ -140,7 +147,7 @@ static int add_data(CUlinkState state, CUjitInputType type, const void *data, si
         return error;
     memcpy(code, data, size);
     code[size] = '\0';
-    return add(context, state, type, code, size, name);
+    return add(context, state, type, code, size, name, registers);
 }
 
 static int add_file(CUlinkState state, CUjitInputType type, const char *path, unsigned count, CUjit_option *options,
@@ -148,13 +155,14 @@ static int add_file(CUlinkState state, CUjitInputType type, const char *path, un
 {
     core_context *context;
     void *code;
+    unsigned registers = 0;
     size_t size;
-    int error = check(state, &context, type, count, options, values);
+    int error = check(state, &context, type, count, options, values, &registers);
     if (!error && !path)
         error = CUDA_ERROR_INVALID_VALUE;
     if (!error)
         error = core_file_read(path, &code, &size);
-    return error ? error : add(context, state, type, code, size, path);
+    return error ? error : add(context, state, type, code, size, path, registers);
 }
 
 static int complete(CUlinkState state, void **image, size_t *size)

@@ -154,15 +154,16 @@ int driver_function(core_context **context, core_function *function)
 
 /* ---- loading ---- */
 
-/* log: where the compiler's words about a failure go, which the caller frees; or NULL. */
-static int module_load(const void *image, CUmodule *out, char **log)
+/* registers: see core_image_add_copy. log: where the compiler's words about a failure go, which the caller frees; or
+   NULL. */
+static int module_load(const void *image, unsigned registers, CUmodule *out, char **log)
 {
     core_context *context;
     core_image *loaded;
     int error = driver_enter(&context);
     if (!error && (!out || !image))
         error = CUDA_ERROR_INVALID_VALUE;
-    if (error || (error = core_image_add_copy(image, &loaded)))
+    if (error || (error = core_image_add_copy(image, registers, &loaded)))
         return error;
     if (!(error = core_image_load(context, loaded, log))) {
         pthread_mutex_lock(&lock);
@@ -179,61 +180,24 @@ static int module_load(const void *image, CUmodule *out, char **log)
     return error == CUDA_ERROR_INVALID_CONTEXT ? CUDA_ERROR_CONTEXT_IS_DESTROYED : error;
 }
 
-int driver_module_load(const void *image, CUmodule *out) { return module_load(image, out, NULL); }
-
-int driver_jit_options(unsigned count, const CUjit_option *options, void **values)
-{
-    enum { LAST = CU_JIT_SPLIT_COMPILE };
-    if (count && (!options || !values))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; i < count; i++)
-        if ((int)options[i] < 0 || (int)options[i] > LAST)
-            return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_SUCCESS;
-}
-
-/* Writes the log where the options `buffer` and `size` want it, and its length in place of the buffer's. */
-static void jit_log(unsigned count, const CUjit_option *options, void **values, CUjit_option buffer, CUjit_option size,
-                    const char *log)
-{
-    char *to = NULL;
-    void **room = NULL;
-    for (unsigned i = 0; i < count; i++) {
-        if (options[i] == buffer)
-            to = values[i];
-        if (options[i] == size)
-            room = &values[i];
-    }
-    if (!room)
-        return;
-    size_t most = (uintptr_t)*room, length = strlen(log);
-    length = !to || !most ? 0 : length < most ? length : most - 1;
-    if (to && most) {
-        memcpy(to, log, length);
-        to[length] = '\0';
-    }
-    *room = (void *)length;
-}
-
-void driver_jit_finish(unsigned count, const CUjit_option *options, void **values, const char *log)
-{
-    jit_log(count, options, values, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, "");
-    jit_log(count, options, values, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, log);
-}
+int driver_module_load(const void *image, CUmodule *out) { return module_load(image, 0, out, NULL); }
 
 /* cuModuleLoadDataEx. */
 static int driver_module_load_with(CUmodule *module, const void *image, unsigned count, CUjit_option *options,
                                    void **values)
 {
     core_context *context;
+    unsigned registers = 0;
     char *log = NULL;
     int error = driver_enter(&context);
     if (!error)
-        error = driver_jit_options(count, options, values);
+        error = core_jit_options(count, (const int *)options, values, &registers);
     if (error)
         return error;
-    error = module_load(image, module, &log);
-    driver_jit_finish(count, options, values, log ? log : "");
+    error = module_load(image, registers, module, &log);
+    char *info = error ? NULL : driver_jit_describe(context, (*module)->image, count, options, values);
+    driver_jit_finish(count, options, values, info ? info : "", log ? log : "");
+    free(info);
     free(log);
     return error;
 }

@@ -7,14 +7,13 @@
 #if FLYT_CUDART >= 12
 enum { JIT_OPTION_LAST = 33, LIBRARY_OPTION_LAST = 1 };
 
-static int jit_options(unsigned count, const cudaJitOption *options, void **values)
+/* They are the Driver API's, but for the last. */
+static int jit_options(unsigned count, const cudaJitOption *options, void **values, unsigned *registers)
 {
-    if (count && (!options || !values))
-        return cudaErrorInvalidValue;
-    for (unsigned i = 0; i < count; i++)
-        if ((int)options[i] < 0 || (int)options[i] > JIT_OPTION_LAST)
+    for (unsigned i = 0; options && i < count; i++)
+        if ((int)options[i] > JIT_OPTION_LAST)
             return cudaErrorInvalidValue;
-    return cudaSuccess;
+    return core_jit_options(count, (const int *)options, values, registers);
 }
 
 /* *preserved: the program keeps the code as long as the library. */
@@ -33,7 +32,7 @@ static int library_options(unsigned count, const cudaLibraryOption *options, voi
 }
 
 static int load_check(const void *out, const void *from, cudaJitOption *jit, void **jit_values, unsigned jit_count,
-                      cudaLibraryOption *options, void **values, unsigned count, bool *preserved)
+                      cudaLibraryOption *options, void **values, unsigned count, bool *preserved, unsigned *registers)
 {
     core_context *context;
     int error = runtime_enter(&context);
@@ -41,7 +40,7 @@ static int load_check(const void *out, const void *from, cudaJitOption *jit, voi
         return error;
     if (!out || !from)
         return cudaErrorInvalidValue;
-    error = jit_options(jit_count, jit, jit_values);
+    error = jit_options(jit_count, jit, jit_values, registers);
     return error ? error : library_options(count, options, values, preserved);
 }
 
@@ -49,8 +48,9 @@ cudaError_t runtime_cudaLibraryLoadData(cudaLibrary_t *library, const void *code
                                         unsigned jit_count, cudaLibraryOption *options, void **values, unsigned count)
 {
     bool preserved;
-    int error = load_check(library, code, jit, jit_values, jit_count, options, values, count, &preserved);
-    return runtime_local(error ? error : core_library_load(code, preserved, library));
+    unsigned registers = 0;
+    int error = load_check(library, code, jit, jit_values, jit_count, options, values, count, &preserved, &registers);
+    return runtime_local(error ? error : core_library_load(code, preserved, registers, library));
 }
 
 cudaError_t runtime_cudaLibraryLoadFromFile(cudaLibrary_t *library, const char *path, cudaJitOption *jit,
@@ -58,10 +58,11 @@ cudaError_t runtime_cudaLibraryLoadFromFile(cudaLibrary_t *library, const char *
                                             void **values, unsigned count)
 {
     bool preserved;
-    int error = load_check(library, path, jit, jit_values, jit_count, options, values, count, &preserved);
+    unsigned registers = 0;
+    int error = load_check(library, path, jit, jit_values, jit_count, options, values, count, &preserved, &registers);
     if (!error && preserved)
         error = cudaErrorInvalidValue; /* a file's code is never the program's to keep */
-    return runtime_local(error ? error : core_library_load_file(path, library));
+    return runtime_local(error ? error : core_library_load_file(path, registers, library));
 }
 
 cudaError_t runtime_cudaLibraryUnload(cudaLibrary_t library)

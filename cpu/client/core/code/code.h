@@ -21,6 +21,8 @@ struct image_bundle {
 int  bundle_make(const void *wrapper, struct image_bundle *, const char **why);
 /* Bytes that are an input of a link; they must stay as they are. 0 or 2. */
 int bundle_make_input(flyt_image_kind, const void *data, size_t size, struct image_bundle *);
+/* Gives its PTX a bound of registers, as nvcc -maxrregcount does; 0: none. 0, 200 or 2; freed on failure. */
+int bundle_bound(struct image_bundle *, unsigned registers);
 int  bundle_copy(struct image_bundle *);                    /* makes its data its own: 0 or 2 */
 void bundle_free(struct image_bundle *);
 int bundle_announce(const struct image_bundle *); /* IMAGE, and the data if lacking. Waits */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/code/bounded.h"
 #include "cpu/code/fatbin.h"
 #include "cpu/code/hash.h"
 #include "cpu/code/kernels.h"
@@ -116,8 +117,38 @@ int bundle_make_input(flyt_image_kind kind, const void *data, size_t size, struc
     return CORE_OUT_OF_MEMORY;
 }
 
+/* The bounded parts replace those that point into the program's memory. */
+int bundle_bound(struct image_bundle *bundle, unsigned registers)
+{
+    if (!registers || bundle->kind == FLYT_IMAGE_CUBIN)
+        return CORE_OK;
+    struct image_bundle bound = { .kind = FLYT_IMAGE_FATBIN, .owned = true };
+    bool good = true;
+    for (unsigned i = 0; i < bundle->count && good; i++) {
+        const struct image_part *part = &bundle->parts[i];
+        size_t size;
+        uint8_t *data = bundle->kind == FLYT_IMAGE_PTX
+                            ? code_bounded_text(part->data, registers, &size)
+                            : code_bounded_container(part->data, part->size, registers, &size);
+        unsigned before = bound.count;
+        good = data && !add_part(&bound, data, size);
+        if (bound.count == before)
+            free(data);
+    }
+    good = good && hash_parts(&bound, hash_create(), bound.hash);
+    bundle_free(bundle);
+    if (good)
+        *bundle = bound;
+    else
+        bundle_free(&bound);
+    return good ? CORE_OK : CORE_OUT_OF_MEMORY;
+}
+
 int bundle_copy(struct image_bundle *bundle)
 {
+    if (bundle->owned)
+        return CORE_OK;
+
     unsigned copied = 0;
     for (; copied < bundle->count; copied++) {
         void *copy = malloc(bundle->parts[copied].size);

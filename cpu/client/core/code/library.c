@@ -64,11 +64,12 @@ core_image *core_library_image(const core_library *handle)
 
 core_library *core_library_of(const core_image *image) { return registry_find(&by_image, image); }
 
-int core_library_load(const void *code, bool preserved, core_library **out)
+int core_library_load(const void *code, bool preserved, unsigned registers, core_library **out)
 {
     CANCEL_DEFERRED;
     core_image *image;
-    int error = preserved ? core_image_add(code, &image) : core_image_add_copy(code, &image);
+    int error =
+        preserved && !registers ? core_image_add(code, &image) : core_image_add_copy(code, registers, &image);
     if (error)
         return error;
     core_library *library = record_make(image);
@@ -80,7 +81,7 @@ int core_library_load(const void *code, bool preserved, core_library **out)
     return CORE_OK;
 }
 
-int core_library_load_file(const char *path, core_library **out)
+int core_library_load_file(const char *path, unsigned registers, core_library **out)
 {
     CANCEL_DEFERRED;
     void *code;
@@ -88,7 +89,7 @@ int core_library_load_file(const char *path, core_library **out)
     int error = core_file_read(path, &code, &size);
     if (error)
         return error;
-    error = core_library_load(code, false, out);
+    error = core_library_load(code, false, registers, out);
     free(code);
     return error;
 }

@@ -9,6 +9,8 @@
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/wire.h"
 
+enum { FATBINARY = 2 }; /* of CUjitInputType */
+
 /* As the same bytes would travel if the program loaded them: the server knows an image by its bytes. */
 static flyt_image_kind kind_of(const struct core_link_input *input)
 {
@@ -19,17 +21,27 @@ static flyt_image_kind kind_of(const struct core_link_input *input)
     return input->text ? FLYT_IMAGE_PTX : FLYT_IMAGE_INPUT;
 }
 
+/* Puts what is compiled from PTX into a fat binary, which can say the bound. */
+static int bound(const struct core_link_input *input, struct image_bundle *bundle, link_input *wire)
+{
+    bool known = bundle->kind == FLYT_IMAGE_PTX || bundle->kind == FLYT_IMAGE_FATBIN;
+    int code = known ? bundle_bound(bundle, input->registers) : CORE_OK;
+    if (!code && input->registers && input->text)
+        wire->type = FATBINARY;
+    return code;
+}
+
 static int announce(const struct core_link_input *inputs, unsigned count, link_input *wire)
 {
     int code = CORE_OK;
     for (unsigned i = 0; i < count && !code; i++) {
         struct image_bundle bundle;
         code = bundle_make_input(kind_of(&inputs[i]), inputs[i].data, inputs[i].size, &bundle);
-        if (code)
+        wire[i].type = inputs[i].type;
+        if (code || (code = bound(&inputs[i], &bundle, &wire[i])))
             break;
         code = bundle_announce(&bundle);
         memcpy(wire[i].hash, bundle.hash, sizeof wire[i].hash);
-        wire[i].type = inputs[i].type;
         wire[i].name = (char *)(uintptr_t)inputs[i].name;
         bundle_free(&bundle);
     }

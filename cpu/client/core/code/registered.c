@@ -129,17 +129,17 @@ int core_image_add(const void *wrapper, core_image **out)
     return *out ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
 
-int core_image_add_copy(const void *wrapper, core_image **out)
+int core_image_add_copy(const void *wrapper, unsigned registers, core_image **out)
 {
     CANCEL_DEFERRED;
     struct image_bundle bundle;
     const char *why;
-    if ((*out = take_found(wrapper)))                       /* its bytes are the executable's, and stay */
+    if (!registers && (*out = take_found(wrapper)))         /* its bytes are the executable's, and stay */
         return CORE_OK;
     int code = bundle_make(wrapper, &bundle, &why);
     if (code)
         log_error("a code image that this program loads cannot be read: %s", why);
-    if (code || (code = bundle_copy(&bundle)))
+    if (code || (code = bundle_bound(&bundle, registers)) || (code = bundle_copy(&bundle)))
         return code;
     if ((code = core_image_add(NULL, out))) {
         bundle_free(&bundle);
