@@ -9,8 +9,25 @@ import sys
 import tempfile
 
 cuda = ctypes.CDLL("libcuda.so.1")
-SOURCE = b'extern "C" __global__ void add(int *p) { p[threadIdx.x] += 40; }'
+SOURCE = b"""extern "C" __global__ void add(int *p) { p[threadIdx.x] += 40; }
+extern "C" __global__ void hungry(float *p, int n)
+{
+    float v[60];
+    for (int i = 0; i < 60; i++) v[i] = p[i * n];
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < 60; i++) v[i] = v[i] * v[(i + 7) % 60] + 1;
+    for (int i = 0; i < 60; i++) p[i * n] = v[i];
+}
+"""
 
+VALUES = range(100)
+HUNGRY = (
+    ".visible .entry hungry(.param .u64 p)\n{\n.reg .u64 %p; .reg .f64 %f<100>;\nld.param.u64 %p, [p];\n"
+    + "".join(f"ld.global.f64 %f{i}, [%p + {8 * i}];\n" for i in VALUES)
+    + "bar.sync 0;\n"
+    + "".join(f"st.global.f64 [%p + {8 * (7 * i % 100)}], %f{i};\n" for i in VALUES)
+    + "ret;\n}\n"
+)
 PTX = """.version 8.0
 .target sm_90
 .address_size 64
@@ -41,11 +58,11 @@ def code_of_nvrtc(library, architecture):
     known = (ctypes.c_int * count.value)()
     good(nvrtc.nvrtcGetSupportedArchs(known))
     print("known", architecture in list(known))
-    options = (ctypes.c_char_p * 1)(b"--gpu-architecture=sm_%d" % architecture)
+    options = (ctypes.c_char_p * 2)(b"--gpu-architecture=sm_%d" % architecture, b"--maxrregcount=40")
     good(nvrtc.nvrtcCreateProgram(ctypes.byref(program), SOURCE, b"add.cu", 0, None, None))
     unknown = (ctypes.c_char_p * 1)(b"--gpu-architecture=sm_999")
     print("unknown", nvrtc.nvrtcCompileProgram(program, 1, unknown))
-    good(nvrtc.nvrtcCompileProgram(program, 1, options))
+    good(nvrtc.nvrtcCompileProgram(program, 2, options))
     good(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)))
     code = ctypes.create_string_buffer(size.value + 1)
     good(nvrtc.nvrtcGetCUBIN(program, code))
@@ -57,8 +74,8 @@ def code_of_nvcc(architecture):
         with open(os.path.join(folder, "kernel.cu"), "wb") as file:
             file.write(SOURCE)
         for step in ("--preprocess", "--cubin"):
-            subprocess.run(["nvcc", step, "-arch", f"sm_{architecture}", "-I/usr/include", "kernel.cu"], cwd=folder,
-                           stdout=subprocess.DEVNULL, check=True)
+            subprocess.run(["nvcc", step, "-arch", f"sm_{architecture}", "-I/usr/include", "-maxrregcount", "40",
+                            "kernel.cu"], cwd=folder, stdout=subprocess.DEVNULL, check=True)
         with open(os.path.join(folder, "kernel.cubin"), "rb") as file:
             return ctypes.create_string_buffer(file.read())
 
@@ -71,8 +88,8 @@ def code_of_ptxas(architecture):
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "kernel.ptx")
         with open(source, "w") as file:
-            file.write(PTX)
-        subprocess.run([tool, "-lineinfo", "-v", "--regAllocOptLevel=2", "--opt-level", "1",
+            file.write(PTX + HUNGRY)
+        subprocess.run([tool, "-lineinfo", "-v", "--regAllocOptLevel=2", "--opt-level", "1", "--maxrregcount", "40",
                         f"--gpu-name=sm_{architecture}a", source, "-o", f"{source}.o"], check=True)
         with open(f"{source}.o", "rb") as file:
             code = file.read()
@@ -92,6 +109,9 @@ def main():
     compiler = CODE_OF.get(sys.argv[1])
     code = compiler(architecture) if compiler else code_of_nvrtc(sys.argv[1], architecture)
     good(cuda.cuModuleLoadData(ctypes.byref(module), code))
+    good(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"hungry"))
+    good(cuda.cuFuncGetAttribute(ctypes.byref(minor), 4, function))
+    print("registers", minor.value)
     good(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"add"))
     good(cuda.cuMemAlloc_v2(ctypes.byref(memory), 16) or cuda.cuMemcpyHtoD_v2(memory, numbers, 16))
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(memory))

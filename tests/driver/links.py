@@ -25,6 +25,15 @@ FORTY = (
     HEAD.replace(b"7.0", b"9.5")
     + b".visible .func (.param .b32 r) forty () { .reg .b32 %a; mov.b32 %a, 40; st.param.b32 [r], %a; ret; }\n"
 )
+VALUES = range(100)
+HUNGRY = (
+    HEAD
+    + b".visible .entry hungry(.param .u64 p)\n{\n.reg .u64 %p; .reg .f64 %f<100>;\nld.param.u64 %p, [p];\n"
+    + b"".join(b"ld.global.f64 %%f%d, [%%p + %d];\n" % (i, 8 * i) for i in VALUES)
+    + b"bar.sync 0;\n"
+    + b"".join(b"st.global.f64 [%%p + %d], %%f%d;\n" % (8 * (7 * i % 100), i) for i in VALUES)
+    + b"ret;\n}\n"
+)
 # What nothing calls need not be complete.
 UNUSED = HEAD + b".extern .func missing;\n.visible .func unused { call missing; ret; }\n"
 PTX, LTOIR, FATBIN, LIBRARY, ANY, UNKNOWN, INVALID_OPTION = 2, 3, 4, 6, 10, 99, 7
@@ -136,6 +145,15 @@ def run(image):
     return number.value
 
 
+def registers_of(image):
+    module, function, registers = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
+    good(cuda.cuModuleLoadData(ctypes.byref(module), image))
+    good(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"hungry"))
+    good(cuda.cuFuncGetAttribute(ctypes.byref(registers), 4, function))
+    good(cuda.cuModuleUnload(module))
+    return registers.value
+
+
 def main():
     context, program = ctypes.c_void_p(), ctypes.c_void_p()
     major, minor = ctypes.c_int(), ctypes.c_int()
@@ -155,6 +173,9 @@ def main():
     link([architecture], KERNEL)
     good(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context))
     print("result", run(image))
+    bounds = () if arguments.unchecked else ((b"-maxrregcount=40", 40), (b"-Xptxas=-maxrregcount=48", 48))
+    for option, registers in bounds:
+        assert (got := registers_of(link([architecture, option], HUNGRY))) == registers, (option, got)
     if lto:
         bare = lto_of(lto)
         for data, kind in (lto, FATBIN), (lto, ANY), (bare, LTOIR), (bare, ANY):

@@ -182,7 +182,7 @@ def compiled_at_run_time():
         raise Skip(f"{library} is not there")
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compiles.py")
     done = run(sys.executable, program, library)
-    assert done.stdout == "known True\nunknown 5\nresult 41 42 43 44\n" and not done.stderr, done
+    assert done.stdout == "known True\nunknown 5\nregisters 40\nresult 41 42 43 44\n" and not done.stderr, done
     done = run(sys.executable, program, library, FLYT_NVRTC="never")
     assert done.returncode, done
     for variable, preloaded in (("always", True), ("never", False), ("", False)):
@@ -200,7 +200,7 @@ def a_kernel_that_nvcc_compiles_at_run_time():
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compiles.py")
     paths = f"{CUDA_HOME}/bin:{os.environ['PATH']}"
     done = run(sys.executable, program, "nvcc", PATH=paths)
-    assert done.stdout == "result 41 42 43 44\n" and not done.stderr, done
+    assert done.stdout == "registers 40\nresult 41 42 43 44\n" and not done.stderr, done
     done = run(sys.executable, program, "nvcc", PATH=paths, FLYT_NVRTC="never")
     assert done.returncode, done
     done = run(sys.executable, "-c", "import subprocess; subprocess.run(['nvcc', '--version'])", PATH=paths)
@@ -223,7 +223,7 @@ def a_kernel_that_ptxas_assembles_at_run_time():
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compiles.py")
     for capability in ("8.9", "13.0"):
         done = run(sys.executable, program, "ptxas", PATH="/bin:/usr/bin", FLYT_SOFTGPU_CC=capability)
-        assert done.stdout == "release True True\nresult 41 42 43 44\n" and not done.stderr, done
+        assert done.stdout == "release True True\nregisters 40\nresult 41 42 43 44\n" and not done.stderr, done
     done = run(sys.executable, program, "ptxas", FLYT_NVRTC="never")
     assert done.returncode and "TRITON_PTXAS" in done.stderr, done
     call = "import os, subprocess; print(subprocess.call([os.environ['TRITON_PTXAS_PATH'], 'a.ptx', '-o', 'b']))"

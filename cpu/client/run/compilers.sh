@@ -23,3 +23,15 @@ nvidia_program() {
 software_gpu() {
     [ "$("$own/../flyt-smi" --query-gpu=name --format=csv,noheader -i 0 2>/dev/null)" = "Flyt software GPU" ]
 }
+
+# Prints what stands before PTX whose kernels may take at most $1 registers (cpu/code/bounded.h); empty: no bound.
+register_bound() {
+    case $1 in
+        '' | *[!0-9]* | ????*) return 0 ;;
+    esac
+    if [ "$1" -lt 24 ]; then
+        echo "// flyt: -maxrregcount=24" # the fewest that NVIDIA's assembler gives
+    elif [ "$1" -lt 256 ]; then
+        echo "// flyt: -maxrregcount=$1"
+    fi
+}

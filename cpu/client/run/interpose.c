@@ -75,6 +75,25 @@ const char *architecture_option(const char *const *options, int number, int *pre
     return value ? text : NULL;
 }
 
+/* ---- the bound of registers ---- */
+
+unsigned registers_option(const char *const *options, unsigned count)
+{
+    static const char name[] = "-maxrregcount";
+    enum { LEAST = 24, MOST = 255 }; /* of NVIDIA's assembler, which takes fewer for LEAST and ignores more than MOST */
+    unsigned registers = 0, value;
+    for (unsigned i = 0; i < count; i++) {
+        const char *found = strstr(options[i], name), *text = found ? found + sizeof name - 1 : NULL;
+        if (found && !*text)
+            text = i + 1 < count ? options[i + 1] : NULL;
+        else if (found)
+            text++; /* a sign of equality, or a space */
+        if (text && sscanf(text, "%9u", &value) == 1 && value <= MOST)
+            registers = value < LEAST ? LEAST : value;
+    }
+    return registers;
+}
+
 /* ---- the version of PTX ---- */
 
 void lower_ptx_version(char *text, size_t size)

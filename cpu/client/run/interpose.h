@@ -53,6 +53,10 @@ int architecture_number(const char *text);
 /* The text after "-arch=" or "--gpu-architecture=", or of the option behind "-arch"; NULL: it is no such option. */
 const char *architecture_option(const char *const *options, int number, int *prefix_length);
 
+/* The bound of registers that the options say (-maxrregcount and its other forms), as NVIDIA's assembler takes it; 0:
+   none. */
+unsigned registers_option(const char *const *options, unsigned count);
+
 /* Makes the text, PTX of a compiler that is newer than the software GPU, PTX of the newest version that this one
    knows. NVIDIA's GPUs get machine code of such a compiler, so its version does not matter there. An instruction that
    is new is still an error when the kernel is loaded. */

@@ -353,10 +353,11 @@ static int link_inputs(jitlink *link)
                                  [FATBIN] = LINK_FATBINARY,
                                  [OBJECT] = LINK_OBJECT,
                                  [LIBRARY] = LINK_LIBRARY };
-    enum { ERROR_LOG = 5, ERROR_LOG_SIZE = 6 }; /* of CUjit_option */
-    int options[] = { ERROR_LOG, ERROR_LOG_SIZE };
+    enum { MAX_REGISTERS = 0, ERROR_LOG = 5, ERROR_LOG_SIZE = 6 }; /* of CUjit_option */
+    unsigned registers = registers_option((const char *const *)link->options, link->option_count);
+    int options[] = { ERROR_LOG, ERROR_LOG_SIZE, MAX_REGISTERS };
     char log[LOG_SIZE] = "";
-    void *values[] = { log, (void *)(uintptr_t)sizeof log };
+    void *values[] = { log, (void *)(uintptr_t)sizeof log, (void *)(uintptr_t)registers };
     int (*create)(unsigned, int *, void **, void **) =
         (int (*)(unsigned, int *, void **, void **))driver_function("cuLinkCreate_v2");
     int (*give)(void *, int, void *, size_t, const char *, unsigned, int *, void **) = (int (*)(
@@ -365,7 +366,7 @@ static int link_inputs(jitlink *link)
     int (*destroy)(void *) = (int (*)(void *))driver_function("cuLinkDestroy");
     void *state, *image;
     size_t size;
-    if (create(2, options, values, &state))
+    if (create(registers ? 3 : 2, options, values, &state))
         return INTERNAL;
     int result = OK;
     for (unsigned i = 0; i < link->count && !result; i++) {

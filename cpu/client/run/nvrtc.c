@@ -5,7 +5,9 @@
  */
 #define _GNU_SOURCE
 #include "cpu/client/run/interpose.h"
+#include "cpu/code/bounded.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,13 +71,67 @@ static char *option(const char *const *options, int number)
     return made;
 }
 
+/* ---- the bound of registers: PTX has no place for it, so it stands in a comment before the "machine code" ---- */
+
+enum { BOUND_MOST = sizeof CODE_BOUND_COMMENT + 12 };
+static pthread_mutex_t bounds_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct bound {
+    struct bound *next;
+    void *program;
+    unsigned registers;
+} * bounds;
+
+/* Without memory for it there is no bound. */
+static void bound_set(void *program, unsigned registers)
+{
+    pthread_mutex_lock(&bounds_lock);
+    struct bound **at = &bounds;
+    while (*at && (*at)->program != program)
+        at = &(*at)->next;
+    struct bound *bound = *at;
+    if (bound && !registers) {
+        *at = bound->next;
+        free(bound);
+    } else if (bound) {
+        bound->registers = registers;
+    } else if (registers && (bound = malloc(sizeof *bound))) {
+        *bound = (struct bound){ bounds, program, registers };
+        bounds = bound;
+    }
+    pthread_mutex_unlock(&bounds_lock);
+}
+
+/* What comes before the code of the program: how many characters. */
+static size_t bound_comment(void *program, char text[BOUND_MOST])
+{
+    pthread_mutex_lock(&bounds_lock);
+    const struct bound *bound = bounds;
+    while (bound && bound->program != program)
+        bound = bound->next;
+    unsigned registers = bound ? bound->registers : 0;
+    pthread_mutex_unlock(&bounds_lock);
+    return registers ? (size_t)snprintf(text, BOUND_MOST, CODE_BOUND_COMMENT "%u\n", registers) : 0;
+}
+
+EXPORTED int nvrtcDestroyProgram(void **program);
+int nvrtcDestroyProgram(void **program)
+{
+    INTERPOSED_ENTER();
+    if (program)
+        bound_set(*program, 0);
+    return ((int (*)(void **))original("nvrtcDestroyProgram"))(program);
+}
+
 EXPORTED int nvrtcCompileProgram(void *program, int count, const char *const *options);
 int nvrtcCompileProgram(void *program, int count, const char *const *options)
 {
     INTERPOSED_ENTER();
     int (*compile)(void *, int, const char *const *) =
         (int (*)(void *, int, const char *const *))original("nvrtcCompileProgram");
-    if (!software_gpu() || count <= 0 || !options)
+    if (!software_gpu())
+        return compile(program, count, options);
+    bound_set(program, options && count > 0 ? registers_option(options, (unsigned)count) : 0);
+    if (count <= 0 || !options)
         return compile(program, count, options);
     const char **mine = calloc((size_t)count, sizeof *mine);
     char **made = calloc((size_t)count, sizeof *made);
@@ -98,8 +154,13 @@ EXPORTED int nvrtcGetCUBINSize(void *program, size_t *size);
 int nvrtcGetCUBINSize(void *program, size_t *size)
 {
     INTERPOSED_ENTER();
-    const char *name = software_gpu() ? "nvrtcGetPTXSize" : "nvrtcGetCUBINSize";
-    return ((int (*)(void *, size_t *))original(name))(program, size);
+    bool software = software_gpu();
+    char bound[BOUND_MOST];
+    const char *name = software ? "nvrtcGetPTXSize" : "nvrtcGetCUBINSize";
+    int result = ((int (*)(void *, size_t *))original(name))(program, size);
+    if (result == OK && software)
+        *size += bound_comment(program, bound);
+    return result;
 }
 
 EXPORTED int nvrtcGetCUBIN(void *program, char *code);
@@ -107,9 +168,14 @@ int nvrtcGetCUBIN(void *program, char *code)
 {
     INTERPOSED_ENTER();
     bool software = software_gpu();
-    int result = ((int (*)(void *, char *))original(software ? "nvrtcGetPTX" : "nvrtcGetCUBIN"))(program, code);
-    if (result == OK && software)
+    char bound[BOUND_MOST];
+    size_t length = software ? bound_comment(program, bound) : 0;
+    int result =
+        ((int (*)(void *, char *))original(software ? "nvrtcGetPTX" : "nvrtcGetCUBIN"))(program, code + length);
+    if (result == OK && software) {
+        memcpy(code, bound, length);
         lower_ptx_version(code, strlen(code));
+    }
     return result;
 }
 
@@ -140,6 +206,7 @@ int nvrtcGetSupportedArchs(int *archs)
 
 static const struct interposed_function functions[] = {
     { "nvrtcCompileProgram", (any_function)nvrtcCompileProgram },
+    { "nvrtcDestroyProgram", (any_function)nvrtcDestroyProgram },
     { "nvrtcGetCUBINSize", (any_function)nvrtcGetCUBINSize },
     { "nvrtcGetCUBIN", (any_function)nvrtcGetCUBIN },
     { "nvrtcGetNumSupportedArchs", (any_function)nvrtcGetNumSupportedArchs },
