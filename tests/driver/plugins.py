@@ -101,6 +101,28 @@ def a_program_that_is_linked_with_a_copy_and_asks_another():
          asked(5, False) + for_software(5) + asked(3, True))
 
 
+LOADS_MACHINE_CODE = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+compilers = [ctypes.CDLL(path) for path in sys.argv[1:]]
+context, module = ctypes.c_void_p(), ctypes.c_void_p()
+cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context)
+print(cuda.cuModuleLoadData(ctypes.byref(module), b"\x7fELF\x02\x01\x01" + bytes(57)))
+"""
+
+
+@case
+def machine_code_of_a_compiler_that_was_not_asked_for_PTX():
+    """The message names the setting where a compiler is loaded that nobody interposes, and only there."""
+    for compilers, nvrtc, named in (([f"{FOLDER}/libnvrtc-3.so"], "never", True), ([], "never", False),
+                                    ([f"{FOLDER}/libnvrtc-3.so"], "always", False)):
+        done = subprocess.run([f"{BIN}/flyt-run", "--server", "local:software", sys.executable, "-c",
+                               LOADS_MACHINE_CODE, *compilers], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "FLYT_NVRTC": nvrtc})
+        assert done.stdout == "209\n", done
+        assert ("libnvrtc-3.so, start the program by flyt-run with FLYT_NVRTC=always" in done.stderr) == named, done
+
+
 @case
 def NVIDIAs_own_in_a_plugin():
     if not os.path.exists(f"{LIBRARIES}/libnvrtc.so.13"):

@@ -14,6 +14,7 @@
 #include <execinfo.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +93,37 @@ static bool printed_before(uint64_t what)
     return known;
 }
 
+struct compilers {
+    char name[64];   /* one of NVIDIA's that is loaded; empty: none is */
+    bool interposed; /* libflyt-nvrtc.so is there, so it makes PTX */
+};
+
+static int note_compiler(struct dl_phdr_info *object, size_t size, void *context)
+{
+    static const char *const names[] = { "libnvrtc", "libnvJitLink", "libnvvm" };
+    struct compilers *found = context;
+    const char *slash = strrchr(object->dlpi_name, '/'), *file = slash ? slash + 1 : object->dlpi_name;
+    (void)size;
+    found->interposed |= !strcmp(file, "libflyt-nvrtc.so");
+    if (!*found->name && begins(file, names, sizeof names / sizeof *names))
+        snprintf(found->name, sizeof found->name, "%s", file);
+    return 0;
+}
+
+/* What to do, where a compiler of NVIDIA's has made machine code in the process that could have made PTX. */
+static const char *advice(const core_image *image, int code, char *text, size_t size)
+{
+    enum { NO_BINARY_FOR_GPU = 209 };
+    struct compilers found = { .interposed = false };
+    *text = '\0';
+    if (code != NO_BINARY_FOR_GPU || image->wrapper)
+        return text;
+    dl_iterate_phdr(note_compiler, &found);
+    if (*found.name && !found.interposed)
+        snprintf(text, size, ". If it comes from %s, start the program by flyt-run with FLYT_NVRTC=always", found.name);
+    return text;
+}
+
 void code_image_refused(const core_image *image, int code, const char *log, size_t log_size)
 {
     while (log_size && (log[log_size - 1] == '\n' || !log[log_size - 1]))
@@ -103,13 +135,15 @@ void code_image_refused(const core_image *image, int code, const char *log, size
     if (quiet && !log_enabled(LOG_LEVEL_DEBUG))
         return;
     const char *colon = log_size ? ": " : "", *text = log_size ? log : "";
+    char what_to_do[160];
+    advice(image, code, what_to_do, sizeof what_to_do);
     if (library)
         log_message(quiet ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARNING,
                     "%s has a code image that cannot be used on the GPU server %s (error %d)%s%.*s. The library may go "
-                    "on with other code; this message is printed once", library, core_session.uri, code, colon,
-                    (int)log_size, text);
+                    "on with other code; this message is printed once%s", library, core_session.uri, code, colon,
+                    (int)log_size, text, what_to_do);
     else
         log_message(quiet ? LOG_LEVEL_DEBUG : LOG_LEVEL_ERROR,
-                    "a code image of this program cannot be used on the GPU server %s (error %d)%s%.*s",
-                    core_session.uri, code, colon, (int)log_size, text);
+                    "a code image of this program cannot be used on the GPU server %s (error %d)%s%.*s%s",
+                    core_session.uri, code, colon, (int)log_size, text, what_to_do);
 }
