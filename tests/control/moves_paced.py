@@ -26,7 +26,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import wire  # noqa: E402
 from moves import BIN, PROGRAM, Cluster, Program  # noqa: E402
 from old_manager import Manager  # noqa: E402
-from testlib import ok, spawn, story, until  # noqa: E402
+from testlib import ok, sanitizer_environment, spawn, story, until  # noqa: E402
 
 MIB = 1 << 20
 HELD = 64                               # MiB that the program has besides
@@ -198,8 +198,9 @@ def manager_before():
             until(lambda i=i: os.path.exists(f"{folder}/{i}"), "the server listens")
         for minor in (8, 9):
             manager = Manager(f"{folder}/manager-{minor}", minor, [f"unix://{folder}/0", f"unix://{folder}/1"])
-            program = subprocess.Popen([f"{BIN}/flyt-run", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                       env={**os.environ, "FLYT_MANAGER": manager.path, "FLYT_SERVER": ""}, text=True)
+            program = subprocess.Popen([f"{BIN}/flyt-run", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                       env={**os.environ, **sanitizer_environment(BIN), "FLYT_MANAGER": manager.path,
+                                            "FLYT_SERVER": ""})
             assert program.stdout.readline().split()[0] == "ready"
             manager.move(1)
             until(lambda m=manager: m.outcome, "it says how the move ended", 30)
