@@ -85,6 +85,9 @@ class Call:
                     return OutEnum(p, self, target)
                 if library.plain(target):
                     return Out(p, self, target, WIRE[library.plain(target)])
+        if not library.known(c_types.base(p.type)):
+            return self.wrong(f"the type {c_types.base(p.type)} of the parameter {p.name} is not described in "
+                              "driver_types.api")
         return self.wrong(f"the parameter {p.name} cannot be forwarded: it needs a class by hand")
 
     # ---- the protocol ----

@@ -37,6 +37,12 @@ class Library:
             return self.plain(alias.type)
         return text if text in WIRE else None
 
+    def known(self, text):
+        """Is this a type of C's, or one of CUDA's that driver_types.api describes?"""
+        types = self.types
+        described = (types.structs, types.enums, types.aliases, types.callbacks)
+        return not text.startswith("CU") or any(text in some for some in described)
+
     def handle(self, text):
         alias = self.types.aliases.get(text)
         return alias if alias and "wire" in alias.options else None

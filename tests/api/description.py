@@ -130,6 +130,7 @@ REFUSED = (
     (r"forward call=104", "forward", "of class forward without the word call="),
     (r"call=102 async", "call=102 async=2", "async=2"),
     (r"CUlimit limit\)  hand call", "void *limit)  hand call", "the parameter limit cannot be forwarded"),
+    (r"CUlimit limit\)  hand call", "CUexample limit)  hand call", "the type CUexample of the parameter limit is not"),
     (r"call=100 blocks", "call=100 async", "has the word async and something to answer"),
     (r"call=120 role=makes", "call=120 role=keeps", "role=keeps: not one of makes, ends, lends"),
     (r"call=123 role=lends", "call=123", "makes, ends or lends an object in no way that can be generated"),
