@@ -56,7 +56,7 @@ static int replay(struct client_stream *s, struct recorded *r)
 static uint64_t calls(void)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < 128; i++)
+    for (size_t i = 0; i < sizeof fake_calls / sizeof *fake_calls; i++)
         sum += i == FLYT_EVENTS ? 0 : fake_calls[i];
     return sum;
 }
