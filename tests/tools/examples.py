@@ -3,9 +3,10 @@
 
 shows: contributing: the maps in core.h, session.h and machine.h name each source of their rooms
 shows: contributing: the files, functions, commands and tests that CONTRIBUTING.md names exist, each function in the
-   file that is named beside it; a query of the driver and a command of flytctl, added as it says, compile
+   file that is named beside it; a query of the driver, an operation of streams and a command of flytctl, added as it
+   says, compile
 
-TAP on stdout. Nothing of the tree changes: the two examples are built in a folder of their own, which borrows sources
+TAP on stdout. Nothing of the tree changes: the examples are built in a folder of their own, which borrows sources
 and objects from here.
 """
 import argparse
@@ -27,6 +28,7 @@ SOURCES = (".c", ".h", ".x", ".py", ".api", ".cu", ".mk", ".sh", ".awk")
 # What looks like a name of the code, but is a word of CUDA, of make or of an example.
 NO_NAMES = {"_ptsz"}
 WRITTEN = {"tests/long.tsv"}  # by tools/check-next
+WRITES = "cpu/api/generate.py", "awk ", "cmp ", "cd ", "grep "  # commands that write generated files
 # Where a room's map is, and what of the room it must name.
 MAPS = (("cpu/client/core/core.h", "cpu/client/core/*.c"), ("cpu/server/session.h", "cpu/server/*.c"),
         ("softgpu/driver/machine/machine.h", "softgpu/driver/machine/*.c"))
@@ -131,7 +133,7 @@ def empty_choices(text, tests):
                 yield f"{GUIDE}:{line}: no test's command contains {chosen}"
 
 
-# ---- two examples, followed ----
+# ---- examples, followed ----
 
 class Copy:
     """A folder with the sources, of which some may be changed, and the objects of a build."""
@@ -200,18 +202,20 @@ def number_after(path, pattern):
 
 
 def follow_query(copy):
-    """One row of driver.api. What is generated from it compiles, and there is a body, a handler, a call of nonsense."""
+    """One row of driver.api and an enum. What is generated from them compiles: body, handler, a call of nonsense."""
     number = number_after("cpu/api/driver.api", r"\bcall=(\d+)")
     copy.edit("cpu/api/driver.api", r"^(CUresult cuDeviceGetTexture1DLinearMaxWidth)",
-              f"CUresult cuDeviceGetExample(out int *value, CUdevice dev)  forward call={number} entry=13000 "
-              r"server=optional\n\1")
+              f"CUresult cuDeviceGetExample(out int *value, CUflushGPUDirectRDMAWritesScope kind, CUdevice dev)  "
+              rf"forward call={number} entry=13000 server=optional\n\1")
+    copy.edit("cpu/api/driver_types.api", r"^enum CUfunc_cache$",
+              "enum CUflushGPUDirectRDMAWritesScope\n    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER = 100\n\n"
+              "enum CUfunc_cache")
     for name in os.listdir(os.path.join(TOP, "cpu/api")):
         if name.endswith((".py", ".api")):
             copy.path(f"cpu/api/{name}")  # a generator reads the files beside itself
     generated = f"{copy.build}/generated"
     for command in copy.commands("all", "cpu/api/driver.api"):
-        writes = command.startswith(("cpu/api/generate.py", "awk ", "cmp ", "cd ", "grep ")) and generated in command
-        if writes or re.search(r" -o \S+/forwarded\.o$", command):
+        if command.startswith(WRITES) and generated in command or re.search(r" -o \S+/forwarded\.o$", command):
             yield from failed(command, copy.run(command))
     for name, words in (("forward/server.c", ["serve_device_get_example"]),
                         ("forward/driver.c", ["driver_cuDeviceGetExample"]),
@@ -221,6 +225,37 @@ def follow_query(copy):
         with open(os.path.join(copy.folder, generated, "api", name)) as file:
             text = " ".join(file.read().split())
         yield from (f"api/{name} has no {word}" for word in words if word.lower() not in text.lower())
+
+
+def follow_operation(copy):
+    """A kind and its row, a procedure, both functions. What names them compiles."""
+    stream, protocol = "cpu/client/core/stream", "cpu/rpc/cpu_rpc_prot.x"
+    number = number_after(protocol, r"\bFLYT_\w+\(\w+\)\s*= (\d+);")
+    for name, old, new in (
+            (protocol, r"^struct prefetch_args", "struct example_args { flyt_id stream; unsigned hyper size; };\n"),
+            (protocol, r"^%#define FLYT_CLASS_FLYT_PREFETCH ", "%#define FLYT_CLASS_FLYT_EXAMPLE ASYNC\n"),
+            (protocol, r"^ +void +FLYT_PREFETCH\(", f"        void FLYT_EXAMPLE(example_args) = {number};\n"),
+            (f"{stream}/op.h", r"^ +OP_PREFETCH,", "    OP_EXAMPLE,\n"),
+            (f"{stream}/op.h", r"^ +struct op_prefetch ", "        struct op_example { uint64_t size; } example;\n"),
+            (f"{stream}/op.h", r"^op_sender copy_op", "op_sender example_op;\n"),
+            (f"{stream}/op.c", r"^ +\[OP_PREFETCH\]", "    [OP_EXAMPLE] = example_op,\n"),
+            ("cpu/client/core/memory/prefetch.c", r"^int prefetch_op",
+             "int example_op(struct client_stream *s, const struct op *op)\n{\n"
+             "    example_args args = { .stream = s->wire, .size = op->example.size };\n"
+             "    struct stream_call call = { FLYT_EXAMPLE, (xdrproc_t)xdr_example_args, .args = &args };\n"
+             "    return stream_send(s, &call, NULL);\n}\n\n"),
+            ("cpu/server/memory/prefetch.c", r"^/\* The driver says ",
+             "void serve_example(struct session *session, struct call *call)\n{\n"
+             "    if (!server_stream_enter(session, call, call->args.example.stream))\n        return;\n"
+             "    if (!call->args.example.size)\n"
+             "        stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);\n"
+             "    else\n        server_stream_submit(session, call, &prefetch_operation);\n}\n\n")):
+        copy.edit(name, f"(?={old})", new)
+    objects = r" -o \S+/(stream/op|client/core/memory/prefetch|server/memory/prefetch)\.o$"
+    generated = f"{copy.build}/generated"
+    for command in copy.commands("all", protocol, f"{stream}/op.h", "cpu/server/memory/prefetch.c"):
+        if command.startswith(WRITES) and generated in command or re.search(objects, command):
+            yield from failed(command, copy.run(command))
 
 
 def follow_command(copy):
@@ -278,7 +313,8 @@ def main():
     judge("the functions are where the guide says", list(misplaced_names(text)))
     judge("the commands find something", list(commands_without_effect(text)))
     judge("the tests that it says to run exist", list(empty_choices(text, tests)))
-    for name, follow in (("a query, added", follow_query), ("a command of flytctl, added", follow_command)):
+    for name, follow in (("a query, added", follow_query), ("an operation of streams, added", follow_operation),
+                         ("a command of flytctl, added", follow_command)):
         copy = Copy(build)
         try:
             judge(name, list(follow(copy)))
