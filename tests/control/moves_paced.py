@@ -198,9 +198,9 @@ def manager_before():
             until(lambda i=i: os.path.exists(f"{folder}/{i}"), "the server listens")
         for minor in (8, 9):
             manager = Manager(f"{folder}/manager-{minor}", minor, [f"unix://{folder}/0", f"unix://{folder}/1"])
-            program = subprocess.Popen([f"{BIN}/flyt-run", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                       env={**os.environ, **sanitizer_environment(BIN), "FLYT_MANAGER": manager.path,
-                                            "FLYT_SERVER": ""})
+            env = {**os.environ, **sanitizer_environment(BIN), "FLYT_MANAGER": manager.path, "FLYT_SERVER": ""}
+            program = subprocess.Popen([f"{BIN}/flyt-run", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       env=env, text=True)
             assert program.stdout.readline().split()[0] == "ready"
             manager.move(1)
             until(lambda m=manager: m.outcome, "it says how the move ended", 30)
