@@ -6,11 +6,13 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
+static uint32_t minor_of(const struct hello_policy *policy) { return policy->minor ? policy->minor : CTL_MINOR; }
+
 /* Answers HELLO with a refusal, and ends the connection. */
 static void refuse_hello(struct conn *conn, struct loop_call *call, const struct hello_policy *policy, ctl_code code,
                          char *text)
 {
-    ctl_hello_result result = { .status = { code, text }, .major = CTL_MAJOR, .minor = CTL_MINOR,
+    ctl_hello_result result = { .status = { code, text }, .major = CTL_MAJOR, .minor = minor_of(policy),
                                 .software = (char *)policy->software, .incarnation = policy->incarnation };
     call_reply(call, &result);
     policy->of(conn)->refused = code != CTL_DB_AWAY;
@@ -52,7 +54,7 @@ void hello_handle_hello(const struct hello_policy *policy, struct conn *conn, st
 {
     struct hello *hello = policy->of(conn);
     char text[CTL_MAX_TEXT + 1] = "";
-    ctl_hello_result result = { .major = CTL_MAJOR, .minor = CTL_MINOR, .software = (char *)policy->software,
+    ctl_hello_result result = { .major = CTL_MAJOR, .minor = minor_of(policy), .software = (char *)policy->software,
                                 .incarnation = policy->incarnation };
     ctl_code code = check_hello(args, hello, text);
     if (code != CTL_OK) {

@@ -36,6 +36,7 @@ enum hello_verdict {
 struct hello_policy {
     const char *software; /* our own */
     uint64_t incarnation;
+    uint32_t minor; /* of the protocol; 0: the newest */
     /* The struct hello of this connection. */
     struct hello *(*of)(struct conn *);
     /* Who is it, and how has it to prove that? A name that does not exist is answered with HELLO_PROVE and random

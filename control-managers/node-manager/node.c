@@ -21,19 +21,32 @@ static void ask_orders(struct node *);
 
 /* ---- figures ---- */
 
+/* While the cluster manager is away, who leaves a server is to be known to AWAY_MS; PART_OF_TIME: so many times as long
+   as a look is the pause. */
+enum { AWAY_MS = 1000, PART_OF_TIME = 20 };
+
+static uint64_t next_look(const struct node *node, uint64_t took_ms)
+{
+    uint64_t period = (uint64_t)(node->config->report_period * 1000);
+    uint64_t away = took_ms * PART_OF_TIME > AWAY_MS ? took_ms * PART_OF_TIME : AWAY_MS;
+    return node->registered || period < away ? period : away;
+}
+
 /* Figures change without events. */
 static void report_figures(struct loop_timer *timer, void *context)
 {
     struct node *node = context;
-    if (node->registered)
-        for (struct server *server = node->servers; server; server = server->next)
-            if (server->state == CTL_SERVER_RUNNING) {
-                workers_look(server);
-                figures_look(server);
-                node_report_usage(node, server);
-                node_report_server(node, server);
-            }
-    loop_timer_start(node->loop, timer, (uint64_t)(node->config->report_period * 1000), report_figures, node);
+    uint64_t begun = uv_hrtime();
+    for (struct server *server = node->servers; server; server = server->next)
+        if (server->state == CTL_SERVER_RUNNING) {
+            workers_look(server);
+            if (!node->registered)
+                continue; /* registering says the rest */
+            figures_look(server);
+            node_report_usage(node, server);
+            node_report_server(node, server);
+        }
+    loop_timer_start(node->loop, timer, next_look(node, (uv_hrtime() - begun) / 1000000), report_figures, node);
 }
 
 /* ---- orders ---- */
@@ -145,6 +158,8 @@ static void take_end_program(struct node *node, uint64_t number, const node_end_
     unsigned ended = server && end->prog && kill ? workers_end(server, end->prog) : 0;
     log_info("event=program-end server=%llu program=%llu workers=%u why=\"%s\"", (unsigned long long)end->server,
              (unsigned long long)end->prog, ended, end->why.text);
+    if (server && end->prog)
+        served_ask(server, end->prog);
     node_report_order(node, number, CTL_OK, "");
 }
 
@@ -253,6 +268,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
         node->last_order = 0;
     node->manager_incarnation = peer->incarnation;
     node->manager_minor = peer->minor;
+    reports_fit(node);
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
     for (unsigned i = 0; i < node->gpu_count; i++)
         node_gpu_fill(&node->gpus[i], &gpus[i]);
@@ -279,6 +295,7 @@ static void down(struct link *link, bool was_up, int error, const char *why)
     struct node *node = link_context(link);
     node->registered = false;
     node->reporting = false;
+    loop_timer_start(node->loop, &node->figures, next_look(node, 0), report_figures, node);
     (void)error;
     log_warning("event=%s why=\"%s\": running servers go on", was_up ? "disconnected" : "not-connected", why);
 }

@@ -20,6 +20,7 @@
  *   bridges.c  connects the workers of a program that moves from one server to another
  *   dial.c     the same, where the other server is on another node
  *   workers.c  who of its worker processes serves which program
+ *   served.c   until when a program was served, for the cluster manager
  *   gpu*.c     the GPUs of this machine; card.c: faults that take a whole one; mps.c: NVIDIA MPS
  *
  * All of it runs in the loop's thread, but for the sweeper. No tenant may hold that thread up: nothing in it removes,
@@ -108,6 +109,11 @@ struct server {
         char *address;
     } bridges[BRIDGE_ENDS];
     unsigned bridge_count;
+    /* served.c: programs that its workers serve, as seen last, in rising order; those whose end is asked for. */
+    uint64_t *served, *asked;
+    size_t served_count, asked_count, asked_room;
+    unsigned served_pause; /* ms */
+    struct loop_timer served_timer;
     bool controlled; /* it has a control socket */
     struct share *share;
     struct loop_timer share_timer;
@@ -170,6 +176,9 @@ void node_report_order(struct node *, uint64_t number, ctl_code, const char *tex
 void node_report_gpu(struct node *, const struct gpu *);
 void node_report_share(struct node *, const struct server *);
 void node_report_usage(struct node *, const struct server *); /* as figures_look found it */
+/* No worker serves the program any more. ended: since then; 0: it is not known. */
+void node_report_left(const struct server *, uint64_t program, int64_t ended, uint32_t fault);
+void reports_fit(struct node *); /* drops those that a cluster manager of manager_minor does not know */
 void reports_add(struct node *, const node_report_body *); /* copies it */
 void reports_send(struct node *);                          /* what waits; after registering */
 void reports_drop_all(struct node *);
@@ -328,6 +337,24 @@ void figures_look(struct server *);
 void workers_look(struct server *);
 /* Before it is started (again): who served whom, and what they held, said process ids that mean others from then on. */
 void workers_forget(const struct server *);
+/* What a look at the workers has found: programs that they serve, and with which CUDA error workers have ended. */
+struct served_now {
+    bool known;    /* else it could not be looked */
+    uint64_t *ids; /* malloced; NULL: none */
+    size_t count, fault_count;
+    struct {
+        uint64_t program;
+        uint32_t code;
+    } faults[16];
+};
+/* served.c */
+void served_seen(struct server *, struct served_now *); /* takes it over */
+void served_end(struct server *);                       /* its process has ended */
+/* The cluster manager wants to know when no worker serves this program. */
+void served_ask(struct server *, uint64_t program);
+void served_forget(struct server *); /* before it is freed */
+
+/* workers.c */
 /* Kills the workers that serve the program; how many there were. */
 unsigned workers_end(const struct server *, uint64_t program);
 

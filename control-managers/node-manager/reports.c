@@ -98,11 +98,48 @@ void node_report_usage(struct node *node, const struct server *server)
     reports_add(node, &body);
 }
 
+/* It is kept while no cluster manager is connected, too: reports_fit drops it where that one does not know it. */
+void node_report_left(const struct server *server, uint64_t program, int64_t ended, uint32_t fault)
+{
+    node_report_body body = { .kind = NODE_REPORT_LEFT };
+    if (server->node->registered && server->node->manager_minor < NODE_MINOR_USAGE)
+        return;
+    body.node_report_body_u.left = (node_left){ .server = server->id, .prog = program, .ended = ended, .fault = fault };
+    reports_add(server->node, &body);
+}
+
 void node_report_gpu(struct node *node, const struct gpu *gpu)
 {
     node_report_body body = { .kind = NODE_REPORT_GPU };
     node_gpu_fill((struct gpu *)(uintptr_t)gpu, &body.node_report_body_u.gpu);
     reports_add(node, &body);
+}
+
+static uint32_t minor_of(node_report_kind kind)
+{
+    switch (kind) {
+    case NODE_REPORT_SHARE: return NODE_MINOR_SHARES;
+    case NODE_REPORT_USAGE:
+    case NODE_REPORT_LEFT:  return NODE_MINOR_USAGE;
+    case NODE_REPORT_LOG:   return NODE_MINOR_LOGS;
+    default:                return 0;
+    }
+}
+
+void reports_fit(struct node *node)
+{
+    node->reports_end = &node->reports;
+    while (*node->reports_end) {
+        struct node_report *report = *node->reports_end;
+        if (minor_of(report->body.kind) <= node->manager_minor) {
+            node->reports_end = &report->next;
+            continue;
+        }
+        *node->reports_end = report->next;
+        node->report_count--;
+        protocol_free((xdrproc_t)xdr_node_report_body, &report->body);
+        free(report);
+    }
 }
 
 static void reports_taken(void *context, int error, const char *why, void *object)

@@ -65,6 +65,7 @@ static void free_server(struct server *server)
         *at = server->next;
     loop_timer_stop(&server->timer);
     share_forget(server);
+    served_forget(server);
     process_close(&server->process);
     free(server);
 }
@@ -326,6 +327,7 @@ static void gone(void *context)
     describe_end(server, how, sizeof how);
     loop_timer_stop(&server->timer);
     figures_look(server);                       /* the last of this process */
+    served_end(server);
     node_report_usage(server->node, server);
     process_close(&server->process);
     share_end(server, how);

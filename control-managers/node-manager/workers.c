@@ -4,6 +4,7 @@
  * so the process is found among the server's children by the ids that /proc shows for every namespace.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
@@ -138,18 +139,47 @@ static uint64_t ledger_sum(const struct server *server, const struct node_worker
     return sum;
 }
 
-/* Visits the programs that are served now; files of workers that have gone are removed. */
-static unsigned programs_visit(const struct server *server, uint64_t wanted, bool end, uint64_t *used)
+/* The CUDA error that a worker has written into its file, which is its server's own: any number. 0: none. */
+static uint32_t fault_read(int dir, const char *name)
+{
+    char text[16] = "";
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t size = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    return size > 0 ? (uint32_t)strtoul(text, NULL, 10) : 0;
+}
+
+static void note_fault(struct served_now *now, uint64_t program, uint32_t code)
+{
+    if (!code || now->fault_count == sizeof now->faults / sizeof *now->faults)
+        return;
+    now->faults[now->fault_count].program = program;
+    now->faults[now->fault_count++].code = code;
+}
+
+/* Visits the programs that are served now; files of workers that have gone are removed. now: what it finds, may be
+   NULL. */
+static unsigned programs_visit(const struct server *server, uint64_t wanted, bool end, uint64_t *used,
+                               struct served_now *now)
 {
     unsigned found = 0, count = 0, seen = 0, stale = 0;
     DIR *dir;
     struct dirent *entry;
     struct node_worker *workers = NULL;
-    if (server->process.pid <= 0 || !(dir = own_open_entries(server, "programs")))
+    if (server->process.pid <= 0)
         return 0;
+    dir = own_open_entries(server, "programs");
+    if (!dir) {
+        if (now)
+            now->known = errno == ENOENT; /* it has not served anybody yet */
+        return 0;
+    }
     workers = malloc(MAX_WORKERS * sizeof *workers);
     if (workers)
         count = workers_read(server, workers);
+    if (workers && now)
+        now->known = (now->ids = malloc(MAX_ENTRIES * sizeof *now->ids)) != NULL;
     if (used)
         *used = ledger_sum(server, workers, count);
     while (workers && seen++ < MAX_ENTRIES && (entry = readdir(dir))) {
@@ -159,11 +189,15 @@ static unsigned programs_visit(const struct server *server, uint64_t wanted, boo
             continue;
         const struct node_worker *worker = worker_find(workers, count, pid);
         if (!worker) {
+            if (now)
+                note_fault(now, program, fault_read(dirfd(dir), entry->d_name));
             if (stale++ < MAX_STALE)
                 sweep_aside(server->node, dirfd(dir), entry->d_name);
         } else if (!wanted || wanted == program) {
             struct process process;
             found++;
+            if (now && now->known)
+                now->ids[now->count++] = program;
             if (end && process_open(worker->pid, 0, &process) == 0) {
                 process_signal(&process, SIGKILL);
                 process_close(&process);
@@ -183,8 +217,11 @@ void workers_forget(const struct server *server)
 
 void workers_look(struct server *server)
 {
+    struct served_now now = { 0 };
     server->used = 0;
-    server->workers = programs_visit(server, 0, false, &server->used);
+    server->workers = programs_visit(server, 0, false, &server->used, &now);
+    if (now.known)
+        served_seen(server, &now);
     /* The books are the server's own: one that was taken over can write what it likes, but not that it has more than it
        was given. */
     const uint64_t most = share_bound_memory(server) * server->gpu_count;
@@ -194,5 +231,5 @@ void workers_look(struct server *server)
 
 unsigned workers_end(const struct server *server, uint64_t program)
 {
-    return programs_visit(server, program, true, NULL);
+    return programs_visit(server, program, true, NULL, NULL);
 }

@@ -44,6 +44,7 @@ static ctl_code accepted(struct conn *conn, const struct hello *hello, char *tex
 static struct hello_policy policy = { .software = "fake", .of = hello_of, .identify = identify, .accepted = accepted };
 static void handle_hello(struct conn *conn, struct loop_call *call, void *args)
 {
+    policy.minor = fake.minor;
     hello_handle_hello(&policy, conn, call, args);
 }
 static void handle_prove(struct conn *conn, struct loop_call *call, void *args)

@@ -21,6 +21,7 @@ struct fake {
     char folder[64]; /* of this test, removed at the end */
     int port;
     uint64_t next_number, incarnation;
+    uint32_t minor; /* of the protocol; 0: the newest */
     /* node manager */
     struct conn *node;
     struct loop_call *orders_call;

@@ -2,6 +2,7 @@
  * flyt-node-manager, with a cluster manager made of the test, real GPU servers and software GPUs.
  * shows: attacks: links to files of others in the folder of a GPU server: the node manager touches none of them
  * shows: node manager: a GPU server with several GPUs, its environment and its restart; orders that make no sense
+ * shows: usage: a cluster manager of minor 8 is not sent what it cannot decode, one of today's is, from the same node
  * shows: node manager: GPU servers in a sandbox, started again when they crash, killed when they do not stop, taken
   *   over after its own kill -9; refusals say why
  */
@@ -419,6 +420,59 @@ TEST_WITH(test_program_revoked, setup, teardown)
     snprintf(path, sizeof path, "%s/state/servers/1/own/revoked", fake.folder);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_uid, status_number(server, "Uid", 10));
+    order_stop(1, 0);
+    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    end_node(node);
+}
+
+static int reports_of(node_report_kind kind, int from)
+{
+    int count = 0;
+    for (int i = from; i < fake.report_count; i++)
+        count += fake.reports[i].kind == kind;
+    return count;
+}
+
+/* Asks until when the program was served, and waits for the order's result. */
+static void ask_left(uint64_t program)
+{
+    node_order_body body = { .kind = NODE_ORDER_END_PROGRAM };
+    body.node_order_body_u.end_program =
+        (node_end_program){ .server = 1, .prog = program, .why = { CTL_OK, (char *)(uintptr_t) "" } };
+    uint64_t number = fake_order(&body);
+    fake_until(fake_done(number), SOON_MS);
+}
+
+static int reconnect(uint32_t minor)
+{
+    int before = fake.node_registrations, reports = fake.report_count;
+    fake.minor = minor;
+    fake_disconnect();
+    fake_until(fake.node_registrations > before, SOON_MS);
+    return reports;
+}
+
+/* What a cluster manager of minor 8 cannot decode is not sent to it; one of today's has it, also after that. */
+TEST_WITH(test_usage_of_earlier_managers, setup, teardown)
+{
+    pid_t node = start_node();
+    start_server(1);
+    ask_left(77);
+    fake_until(reports_of(NODE_REPORT_LEFT, 0), SOON_MS);
+    const node_left *left = NULL;
+    for (int i = 0; i < fake.report_count; i++)
+        if (fake.reports[i].kind == NODE_REPORT_LEFT)
+            left = &fake.reports[i].node_report_body_u.left;
+    assert_true(left->server == 1 && left->prog == 77 && !left->ended && !left->fault);
+    int from = reconnect(8);
+    ask_left(78);
+    fake_until(reports_of(NODE_REPORT_SERVER, from), SOON_MS); /* its figures, after report-period */
+    assert_int_equal(reports_of(NODE_REPORT_USAGE, from), 0);
+    assert_int_equal(reports_of(NODE_REPORT_LEFT, from), 0);
+    from = reconnect(0);
+    fake_until(reports_of(NODE_REPORT_USAGE, from), SOON_MS);
+    ask_left(79);
+    fake_until(reports_of(NODE_REPORT_LEFT, from), SOON_MS);
     order_stop(1, 0);
     fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
     end_node(node);
