@@ -21,6 +21,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/server/call/text.h"
 #include "cpu/server/tenant/figures.h"
+#include "cpu/server/tenant/tenant.h"
 
 /* So many streams a reply speaks of at most, others when the next one leaves: the stack of every thread that answers is
    touched as far as that. */
@@ -55,10 +56,13 @@ void report_note(struct session *session, CUresult code)
     if (!code_is_sticky(code))
         return;
     pthread_mutex_lock(&session->report.lock);
-    if (!session->report.sticky)
+    bool first = !session->report.sticky;
+    if (first)
         session->report.sticky = code;
     report_news(&session->report);
     pthread_mutex_unlock(&session->report.lock);
+    if (first)
+        tenant_fault((int)code);
 }
 
 void report_latch(struct session *session, CUresult code)
@@ -82,12 +86,15 @@ CUresult report_sticky(struct session *session)
 void report_clear_sticky(struct session *session, CUresult which)
 {
     pthread_mutex_lock(&session->report.lock);
-    if (session->report.sticky == which)
+    bool was = session->report.sticky == which;
+    if (was)
         session->report.sticky = CUDA_SUCCESS;
     if (session->report.latched == which) /* of a call that failed because of it */
         session->report.latched = CUDA_SUCCESS;
     report_news(&session->report);
     pthread_mutex_unlock(&session->report.lock);
+    if (was)
+        tenant_fault(0);
 }
 
 void report_share(struct session *session)

@@ -9,7 +9,8 @@
  *                              Creating it exclusively is what makes a ticket good for one connection
  *   STATE/revoked/<id>         the node manager's word: tickets for this program from before its modification time
  *                              are no longer valid
- *   STATE/programs/<id>.<pid>  the worker that serves a program, for the node manager
+ *   STATE/programs/<id>.<pid>  the worker that serves a program, for the node manager; in it the error that made CUDA
+ *                              useless for the program, if there was one
  */
 #include "cpu/server/listener/ticket.h"
 
@@ -28,6 +29,7 @@
 #include "cpu/common/ticket.h"
 #include "cpu/common/log.h"
 #include "cpu/rpc/call/knock.h"
+#include "cpu/server/tenant/tenant.h"
 
 enum {
     TICKET_KEY_TEXT = 2 * TICKET_KEY_SIZE,
@@ -144,7 +146,7 @@ static void program_note(const char *state, uint64_t program)
     if (fd < 0)
         log_warning("event=ticket-not-recorded path=%s why=\"%s\"", path, strerror(errno));
     else
-        close(fd);
+        tenant_fault_file(fd);
 }
 
 bool ticket_wanted(void) { return getenv("FLYT_TICKET_KEYS") != NULL; }

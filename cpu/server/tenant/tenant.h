@@ -22,6 +22,11 @@ void tenant_forget(pid_t worker);                 /* it has ended */
    says why not. */
 int  tenant_open(char *why, size_t size);
 
+/* An error after which the program cannot use CUDA any more goes into this file, for the node manager. It takes fd
+   over. */
+void tenant_fault_file(int fd);
+void tenant_fault(int code);
+
 /* Credit: what MAP makes, part of which the client may hold unused. Fixed: all else. */
 enum tenant_kind { TENANT_CREDIT, TENANT_FIXED };
 /* Before memory is made, or, where its size shows only then, before it is given to anybody. False: the tenant has not
