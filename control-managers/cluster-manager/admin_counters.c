@@ -114,13 +114,20 @@ void admin_handle_usage(struct conn *conn, struct loop_call *call, void *object)
     const struct usage *usage = cluster->usage;
     admin_usage_row rows[CTL_MAX_PAGE];
     admin_usage_result result = { .status = { CTL_OK, (char *)"" }, .rows = { 0, rows } };
+    size_t at;
     for (size_t i = 0; args->after == 0 && i < cluster->servers.count; i++)
         usage_accrue(cluster, map_at(&cluster->servers, i));
-    size_t at = (size_t)args->after;
+    if (!usage_read(cluster, args->after, &at)) {
+        result.status = (ctl_status){ CTL_BUSY, (char *)"rows were summed while they were read: ask again" };
+        call_reply(call, &result);
+        return;
+    }
     for (; at < usage->count && result.rows.rows_len < CTL_MAX_PAGE; at++)
-        if (is_wanted(&usage->rows[at]->row, args))
+        if (usage->rows[at] && is_wanted(&usage->rows[at]->row, args))
             usage_row(usage->rows[at], &rows[result.rows.rows_len++]);
-    result.next = at;
+    result.next = usage_read_on(cluster, at);
     result.more = at < usage->count;
+    if (!result.more)
+        usage_read_end(cluster);
     call_reply(call, &result);
 }

@@ -246,8 +246,10 @@ static void carry_out_set(struct cluster *cluster, struct change *change)
         vm = vm_create(cluster, row);           /* others removed it meanwhile, and this put it back */
     cluster_event(cluster, ADMIN_INFO, "vm-changed", &which, "%s, by %s", describe_size(row, size), change->by);
     for (struct program *program = vm && change->set & ADMIN_VM_SET_SECRET ? vm->programs : NULL; program;
-         program = program->vm_next)
+         program = program->vm_next) {
         program_revoke(cluster, program);
+        program->revoked = 0; /* it goes on, and gets other tickets */
+    }
     if (vm && vm->session && change->set & ADMIN_VM_SET_SECRET)
         conn_close(vm->session->conn, "the VM has a new secret");
     queue_retry(cluster);

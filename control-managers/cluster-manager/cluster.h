@@ -111,6 +111,8 @@ struct counted {
     int64_t accrued, heard; /* 0: never */
     bool dirty;
     bool unheard;           /* the DB says that it had figures, and its node has not reported since we began */
+    bool behind;            /* its node has not said yet who has left while it was away; accrued stands still */
+    struct used *rows;      /* of programs that use it: usage_state.h */
 };
 
 struct server {
@@ -184,6 +186,7 @@ struct program {
     struct vm *vm;
     struct server *server; /* NULL: in the queue, or lost */
     struct used *used;     /* what it has used there; NULL: nothing yet */
+    uint64_t revoked;      /* the server that accepts no new connection of it any more; 0: none */
     const char *leaving;   /* while it is detached: why, for its row of usage; NULL: it is not known */
     bool queued;           /* waits in cluster->queue */
     admin_program_state state;
@@ -462,7 +465,7 @@ void queue_try(struct loop_timer *, void *cluster); /* of cluster->retry_queue *
 
 /* ---- push.c: what is sent to a peer without its having asked ---- */
 /* Tickets that were given for it open no more connections. Those that are open stay. */
-void program_revoke(struct cluster *, const struct program *);
+void program_revoke(struct cluster *, struct program *);
 void program_send(struct cluster *, const struct program *, const struct message *); /* to its client manager */
 uint64_t node_send_order(struct cluster *, struct node *, const struct message *); /* its number; 0: no memory */
 void program_notify(struct cluster *, struct program *, client_event_kind, ctl_code, const char *text);

@@ -312,6 +312,7 @@ void node_handle_register(struct conn *conn, struct loop_call *call, void *objec
                       "%s on %s (%s), %u GPUs, %u servers run", node->row.name, args->host, node->software,
                       args->gpus.gpus_len, args->servers.servers_len);
     reconcile(cluster, node, args);
+    usage_node_back(cluster, node);
     resize_node_back(cluster, node);
     moving_look(cluster);
     if (returns)
@@ -373,6 +374,10 @@ void node_handle_report(struct conn *conn, struct loop_call *call, void *object)
             struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.usage.server);
             if (server && server->node == node)
                 usage_report(cluster, server, &body->node_report_body_u.usage);
+        } else if (body->kind == NODE_REPORT_LEFT) {
+            struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.left.server);
+            if (server && server->node == node)
+                usage_left(cluster, server, &body->node_report_body_u.left);
         } else if (body->kind == NODE_REPORT_LOG) {
             log_came(cluster, node, &body->node_report_body_u.log);
         } else {
@@ -445,6 +450,7 @@ void node_session_gone(struct cluster *cluster, struct node *node)
     if (cluster->stopping)
         return;
     logs_lose(cluster, node);
+    usage_node_away(cluster, node);
     if (node->in_db)
         store_put_node(cluster, node);
     node_set_schedulable(cluster, node);

@@ -27,7 +27,7 @@ uint64_t node_send_order(struct cluster *cluster, struct node *node, const struc
     return number;
 }
 
-void program_revoke(struct cluster *cluster, const struct program *program)
+void program_revoke(struct cluster *cluster, struct program *program)
 {
     struct server *server = program->server;
     if (!server || !server->ordered || !server->node)
@@ -36,6 +36,7 @@ void program_revoke(struct cluster *cluster, const struct program *program)
         .kind = NODE_ORDER_END_PROGRAM, .server = server->row.id, .program = program->id, .code = CTL_OK
     };
     node_send_order(cluster, server->node, &message);
+    program->revoked = server->row.id;
 }
 
 /* ---- client managers ---- */

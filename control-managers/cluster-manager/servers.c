@@ -237,6 +237,7 @@ void server_gone(struct cluster *cluster, struct server *server, ctl_code code, 
     bool deliberate = server->stopping && server->code == CTL_OK;
     cluster_event(cluster, deliberate ? ADMIN_INFO : ADMIN_WARNING, deliberate ? "server-ended" : "server-lost", &which,
                   "%.900s (%zu programs used it)", text, server->program_count);
+    server->state = CTL_SERVER_ENDED;
     release_programs(cluster, server, code, text);
     resize_server_gone(cluster, server, text);
     store_delete_server(cluster, server->row.id);

@@ -8,24 +8,31 @@
 
 #include "control-managers/cluster-manager/usage_state.h"
 
-enum { SAVE_MS = 2000, SAVES = 64, ROW_SAVE_SECONDS = 60, FOLD_ROWS = 256 };
-static const int64_t second_us = 1000000, day_us = 86400 * INT64_C(1000000);
+enum { SAVE_MS = 2000, FRESH_MS = 200, SAVES = 64, SERVER_ROWS = 32 };
 
 struct usage *usage_create(void) { return calloc(1, sizeof(struct usage)); }
+
+static void free_values(struct map *map)
+{
+    void **values = map_values(map);
+    for (size_t i = 0; values && i < map->count; i++)
+        free(values[i]);
+    free(values);
+    map_free(map);
+}
 
 void usage_free(struct usage *usage)
 {
     if (!usage)
         return;
     loop_timer_stop(&usage->save);
+    loop_timer_stop(&usage->save_fresh);
     for (size_t i = 0; i < usage->count; i++)
         free(usage->rows[i]);
     free(usage->rows);
-    void **totals = map_values(&usage->totals);
-    for (size_t i = 0; totals && i < usage->totals.count; i++)
-        free(totals[i]);
-    free(totals);
-    map_free(&usage->totals);
+    free_values(&usage->totals);
+    free_values(&usage->vms);
+    map_free(&usage->days);
     free(usage);
 }
 
@@ -116,20 +123,10 @@ static struct db_change total_row(const struct total *total)
     return change;
 }
 
-/* The server's figures and what they add to the totals, in one batch: the DB has both or neither. */
-static void server_save(struct cluster *cluster, struct server *server, bool gone)
+/* Of a server that changes[] is to be given, and its row there. */
+static void server_row(const struct server *server, struct db_usage *row)
 {
-    struct counted *counted = &server->counted;
-    struct counts_for of = totals_of(cluster, server);
-    struct db_change changes[1 + TOTALS_OF_SERVER] = { { .action = gone ? DB_DELETE : DB_PUT, .kind = DB_USAGE } };
-    struct db_usage *row = &changes[0].row.usage;
-    ctl_figures more = counted->all;
-    size_t count = 1;
-    if (!counted->id)
-        counted->id = cluster_new_id(cluster);
-    for (int i = 0; i < FIGURES; i++)
-        words(&more)[i] -= words(&counted->saved)[i];
-    uint64_t sm_us = counted->sm_us - counted->saved_sm_us;
+    const struct counted *counted = &server->counted;
     row->id = counted->id;
     row->kind = DB_USAGE_SERVER;
     row->server = server->row.id;
@@ -140,18 +137,62 @@ static void server_save(struct cluster *cluster, struct server *server, bool gon
     size_t at = strlen(row->figures); /* the last report of this process stands behind them */
     row->figures[at++] = ' ';
     figures_write(&counted->last, row->figures + at, sizeof row->figures - at);
-    for (size_t i = 0; i < of.count; i++) {
-        if (!of.totals[i])
+}
+
+/* Adds to the totals what the server has done since it was saved last; their rows. How many. */
+static size_t add_to_totals(struct cluster *cluster, const struct server *server, struct db_change *changes,
+                            struct counts_for *of)
+{
+    const struct counted *counted = &server->counted;
+    ctl_figures more = counted->all;
+    uint64_t sm_us = counted->sm_us - counted->saved_sm_us;
+    size_t count = 0;
+    *of = totals_of(cluster, server);
+    for (int i = 0; i < FIGURES; i++)
+        words(&more)[i] -= ((const u_quad_t *)&counted->saved)[i];
+    for (size_t i = 0; i < of->count; i++) {
+        if (!of->totals[i])
             continue;
         if (i <= FIRST_GPU)
-            figures_add(&of.totals[i]->saved, &more);
-        of.totals[i]->saved_sm_us += i < FIRST_GPU ? sm_us : sm_us / server->gpu_count;
-        changes[count++] = total_row(of.totals[i]);
+            figures_add(&of->totals[i]->saved, &more);
+        of->totals[i]->saved_sm_us += i < FIRST_GPU ? sm_us : sm_us / server->gpu_count;
+        changes[count++] = total_row(of->totals[i]);
+    }
+    return count;
+}
+
+/* The server's figures, what they add to the totals, and the rows of its programs, in one batch: the DB has all or
+   nothing. */
+static void server_save(struct cluster *cluster, struct server *server, bool gone)
+{
+    struct counted *counted = &server->counted;
+    struct counts_for of;
+    static struct db_change changes[1 + TOTALS_OF_SERVER + SERVER_ROWS]; /* only this thread's */
+    size_t count = 1, rows = 0;
+    changes[0] = (struct db_change){ .action = gone ? DB_DELETE : DB_PUT, .kind = DB_USAGE };
+    if (!counted->id)
+        counted->id = cluster_new_id(cluster);
+    server_row(server, &changes[0].row.usage);
+    count += add_to_totals(cluster, server, changes + 1, &of);
+    struct used *used = counted->rows;
+    for (; used && rows < SERVER_ROWS; used = used->next, rows++) {
+        changes[count] = (struct db_change){ .action = DB_PUT, .kind = DB_USAGE };
+        changes[count++].row.usage = used->row;
     }
     counted->saved = counted->all;
     counted->saved_sm_us = counted->sm_us;
     counted->dirty = false;
-    store_usage(cluster, changes, count);
+    bool taken = store_usage(cluster, changes, count);
+    for (size_t i = 0; i < of.count; i++)
+        if (of.totals[i])
+            of.totals[i]->unsaved = !taken;
+    used = counted->rows;
+    for (; used && rows; used = used->next, rows--) {
+        used->unsaved = !taken;
+        used->stored |= taken;
+    }
+    for (; used; used = used->next)
+        usage_save_row(cluster, used);
 }
 
 static void total_load(struct cluster *cluster, const struct db_usage *row)
@@ -185,7 +226,7 @@ static void server_load(struct cluster *cluster, const struct db_usage *row)
     counted->epoch = row->epoch;
     counted->sm_us = counted->saved_sm_us = row->sm_us;
     counted->accrued = row->accrued;
-    counted->unheard = true;
+    counted->unheard = counted->behind = true;
 }
 
 void usage_report(struct cluster *cluster, struct server *server, const node_usage *report)
@@ -204,6 +245,7 @@ void usage_report(struct cluster *cluster, struct server *server, const node_usa
     counted->last = report->figures;
     counted->heard = now;
     counted->unheard = false;
+    counted->behind = false; /* who has left meanwhile was said before */
     counted->dirty = true;
     figures_add(&counted->all, &more);
     for (size_t i = 0; i <= FIRST_GPU && i < of.count; i++)
@@ -213,155 +255,67 @@ void usage_report(struct cluster *cluster, struct server *server, const node_usa
 
 /* ---- usage ---- */
 
-static struct used *row_add(struct usage *usage)
+/* When the next program began to use the server, after `from`; `until` if none did before. */
+static int64_t next_begin(const struct counted *counted, int64_t from, int64_t until)
 {
-    if (usage->count == usage->room) {
-        size_t room = usage->room ? 2 * usage->room : 64;
-        struct used **rows = realloc(usage->rows, room * sizeof *rows);
-        if (!rows)
-            return NULL;
-        usage->rows = rows;
-        usage->room = room;
-    }
-    struct used *used = calloc(1, sizeof *used);
-    if (used)
-        usage->rows[usage->count++] = used;
-    return used;
+    for (const struct used *used = counted->rows; used; used = used->next)
+        if (used->row.accrued > from && used->row.accrued < until)
+            until = used->row.accrued;
+    return until;
 }
 
-static void row_save(struct cluster *cluster, struct used *used)
+/* Equal parts for those who have used the server all that time. */
+static void share_out(const struct counted *counted, int64_t from, uint64_t sm_us)
 {
-    struct db_change change = { .action = DB_PUT, .kind = DB_USAGE };
-    change.row.usage = used->row;
-    used->unsaved = !store_usage(cluster, &change, 1);
-    if (!used->unsaved)
-        used->saved = loop_time();
+    size_t sharers = 0;
+    for (const struct used *used = counted->rows; used; used = used->next)
+        sharers += used->row.accrued <= from;
+    for (struct used *used = counted->rows; used; used = used->next)
+        if (used->row.accrued <= from)
+            used->row.sm_us += sm_us / sharers;
 }
 
-void usage_accrue(struct cluster *cluster, struct server *server)
+void usage_accrue_until(struct cluster *cluster, struct server *server, int64_t when)
 {
     struct counted *counted = &server->counted;
-    int64_t now = loop_time(), since = counted->accrued;
-    if (cluster->stopping)
+    int64_t since = counted->accrued;
+    if (when < since)
         return;
-    counted->accrued = now;
-    if (!since || now <= since)
+    counted->accrued = when;
+    if (!since || when == since)
         return;
-    uint64_t of_gpu = (uint64_t)(now - since) * server->row.sms, sm_us = of_gpu * server->gpu_count;
-    size_t sharers = 0;
-    for (struct program *program = server->programs; program; program = program->server_next)
-        sharers += program->used != NULL;
-    for (struct program *program = server->programs; program; program = program->server_next)
-        if (program->used) {
-            program->used->row.sm_us += sm_us / sharers;
-            program->used->row.accrued = now;
-            if (server->row.sms > program->used->row.sms)
-                program->used->row.sms = server->row.sms;
-            if (server->row.memory > program->used->row.memory)
-                program->used->row.memory = server->row.memory;
-        }
-    counted->sm_us += sm_us;
+    uint64_t sms = (uint64_t)server->row.sms * server->gpu_count, of_gpu = (uint64_t)(when - since) * server->row.sms;
+    for (int64_t from = since, to; from < when; from = to) {
+        to = next_begin(counted, from, when);
+        share_out(counted, from, (uint64_t)(to - from) * sms);
+    }
+    for (struct used *used = counted->rows; used; used = used->next) {
+        struct db_usage *row = &used->row;
+        row->accrued = row->accrued > when ? row->accrued : when;
+        row->sms = server->row.sms > row->sms ? server->row.sms : row->sms;
+        row->memory = server->row.memory > row->memory ? server->row.memory : row->memory;
+    }
+    counted->sm_us += of_gpu * server->gpu_count;
     counted->dirty = true;
     struct counts_for of = totals_of(cluster, server);
     for (size_t i = 0; i < of.count; i++)
         if (of.totals[i])
-            of.totals[i]->sm_us += i < FIRST_GPU ? sm_us : of_gpu;
+            of.totals[i]->sm_us += i < FIRST_GPU ? of_gpu * server->gpu_count : of_gpu;
 }
 
-/* The row that an earlier run of this manager began. */
-static struct used *row_open(struct usage *usage, const struct program *program)
+/* What a node that is away will say comes first: who has left, and when. */
+void usage_accrue(struct cluster *cluster, struct server *server)
 {
-    for (size_t i = usage->count; i-- > 0 && usage->open;) {
-        struct used *used = usage->rows[i];
-        if (used->open && used->row.program == program->id && used->row.server == program->server->row.id) {
-            used->open = false;
-            usage->open--;
-            return used;
-        }
-    }
-    return NULL;
-}
-
-void usage_attached(struct cluster *cluster, struct program *program)
-{
-    struct usage *usage = cluster->usage;
-    const struct server *server = program->server;
-    int64_t now = loop_time();
-    if (program->used)
-        return;
-    if (!program->server->counted.accrued)
-        program->server->counted.accrued = now;
-    struct used *used = row_open(usage, program);
-    if (used) {
-        program->used = used;
-        used->program = program;
-        return;
-    }
-    used = row_add(usage);
-    if (!used)
-        return;
-    struct db_usage *row = &used->row;
-    *row = (struct db_usage){ .id = cluster_new_id(cluster),
-                              .kind = DB_USAGE_PROGRAM,
-                              .program = program->id,
-                              .server = server->row.id,
-                              .uid = program->uid,
-                              .sms = server->row.sms,
-                              .memory = server->row.memory,
-                              .begun = now,
-                              .accrued = now,
-                              .programs = 1 };
-    snprintf(row->vm, sizeof row->vm, "%s", program->vm->row.name);
-    snprintf(row->node, sizeof row->node, "%s", server->row.node);
-    snprintf(row->gpu, sizeof row->gpu, "%s", server->row.gpus);
-    snprintf(row->executable, sizeof row->executable, "%s", program->executable);
-    program->used = used;
-    used->program = program;
-    used->saved = now;
-}
-
-static void row_end(struct cluster *cluster, struct used *used, int64_t when, const char *why)
-{
-    used->row.ended = when;
-    used->program = NULL;
-    if (used->open)
-        cluster->usage->open--;
-    used->open = false;
-    snprintf(used->row.why, sizeof used->row.why, "%s", why);
-    row_save(cluster, used);
-}
-
-void usage_detached(struct cluster *cluster, struct program *program, const char *why)
-{
-    if (!program->used || cluster->stopping)
-        return;
-    usage_accrue(cluster, program->server);
-    row_end(cluster, program->used, loop_time(), why);
-    program->used = NULL;
-}
-
-/* Rows of an earlier run whose program has ended in between: when, only the last save says. */
-static void close_open(struct cluster *cluster, const char *vm, uint64_t server, const char *why)
-{
-    struct usage *usage = cluster->usage;
-    for (size_t i = 0; i < usage->count && usage->open; i++) {
-        struct used *used = usage->rows[i];
-        if (used->open && (vm ? strcmp(used->row.vm, vm) == 0 : used->row.server == server))
-            row_end(cluster, used, used->row.accrued, why);
-    }
-}
-
-void usage_named(struct cluster *cluster, const struct vm *vm)
-{
-    close_open(cluster, vm->row.name, 0, "it ended while the cluster manager was away");
+    if (!cluster->stopping && !server->counted.behind)
+        usage_accrue_until(cluster, server, loop_time());
 }
 
 void usage_server_gone(struct cluster *cluster, struct server *server)
 {
     if (cluster->stopping)
         return;
-    usage_accrue(cluster, server);
-    close_open(cluster, NULL, server->row.id, "its GPU server has gone");
+    usage_accrue_until(cluster, server, loop_time());
+    usage_end_rows(cluster, server, "its GPU server has gone");
     server_save(cluster, server, true);
 }
 
@@ -369,97 +323,66 @@ void usage_server_gone(struct cluster *cluster, struct server *server)
 
 void usage_load(struct cluster *cluster, const struct db_usage *row)
 {
-    if (row->kind == DB_USAGE_TOTAL) {
+    if (row->kind == DB_USAGE_TOTAL)
         total_load(cluster, row);
-    } else if (row->kind == DB_USAGE_SERVER) {
+    else if (row->kind == DB_USAGE_SERVER)
         server_load(cluster, row);
-    } else {
-        struct used *used = row_add(cluster->usage);
-        if (!used)
-            return;
-        used->row = *row;
-        used->open = row->kind == DB_USAGE_PROGRAM && !row->ended;
-        cluster->usage->open += used->open;
-    }
+    else
+        usage_load_row(cluster, row);
     if (row->id >= cluster->next_id)
         cluster->next_id = row->id + 1;
 }
 
-static struct used *day_find(struct usage *usage, const struct db_usage *row, int64_t day)
+static void save_totals(struct cluster *cluster)
 {
-    for (size_t i = 0; i < usage->count; i++) {
-        const struct db_usage *other = &usage->rows[i]->row;
-        if (other->kind == DB_USAGE_DAY && other->ended / day_us == day && other->uid == row->uid &&
-            strcmp(other->vm, row->vm) == 0 && strcmp(other->gpu, row->gpu) == 0)
-            return usage->rows[i];
+    struct map *totals = &cluster->usage->totals;
+    for (size_t i = 0, saved = 0; i < totals->count && saved < SAVES; i++) {
+        struct total *total = map_at(totals, i);
+        if (!total->unsaved)
+            continue;
+        struct db_change change = total_row(total);
+        total->unsaved = !store_usage(cluster, &change, 1);
+        saved++;
     }
-    return NULL;
 }
 
-/* The row becomes part of its day's sum; the DB has both changes or neither. false: no memory. */
-static bool fold(struct cluster *cluster, struct used *used)
+/* One that goes on is saved with its server, so that both are of one moment. */
+static void save_rows(struct cluster *cluster, size_t looked_at)
 {
-    struct db_usage *row = &used->row;
-    struct used *day = day_find(cluster->usage, row, row->ended / day_us);
-    struct db_change changes[] = { { .action = DB_PUT, .kind = DB_USAGE }, { .action = DB_DELETE, .kind = DB_USAGE } };
-    changes[1].row.usage.id = row->id;
-    if (!day) {
-        day = row_add(cluster->usage);
-        if (!day)
-            return false;
-        day->row = *row;
-        day->row.id = cluster_new_id(cluster);
-        day->row.kind = DB_USAGE_DAY;
-        day->row.program = day->row.server = 0;
-        *day->row.executable = *day->row.why = '\0';
-    } else {
-        struct db_usage *sum = &day->row;
-        sum->sm_us += row->sm_us;
-        sum->programs += row->programs;
-        sum->sms = row->sms > sum->sms ? row->sms : sum->sms;
-        sum->memory = row->memory > sum->memory ? row->memory : sum->memory;
-        sum->begun = row->begun < sum->begun ? row->begun : sum->begun;
-        sum->ended = row->ended > sum->ended ? row->ended : sum->ended;
-    }
-    changes[0].row.usage = day->row;
-    store_usage(cluster, changes, 2);
-    return true;
-}
-
-static void drop(struct cluster *cluster, size_t at)
-{
-    struct usage *usage = cluster->usage;
-    free(usage->rows[at]);
-    memmove(usage->rows + at, usage->rows + at + 1, (usage->count - at - 1) * sizeof *usage->rows);
-    usage->count--;
-}
-
-/* A few rows each time, all of them in turn: nobody waits for it. */
-static void grow_old(struct cluster *cluster)
-{
-    struct usage *usage = cluster->usage;
-    int64_t now = loop_time();
-    int64_t detail = now - (int64_t)(cluster->values->detail_days * 86400) * second_us;
-    int64_t kept = now - (int64_t)(cluster->values->keep_days * 86400) * second_us;
-    size_t looked = usage->count < FOLD_ROWS ? usage->count : FOLD_ROWS;
-    for (size_t n = 0; n < looked && usage->count; n++) {
-        usage->next_row %= usage->count;
-        size_t i = usage->next_row;
+    const struct usage *usage = cluster->usage;
+    for (size_t i = usage->count, saved = 0; i-- > usage->count - looked_at && saved < SAVES;) {
         struct used *used = usage->rows[i];
-        const struct db_usage *row = &used->row;
-        bool many = usage->count > USAGE_MOST_ROWS && row->kind == DB_USAGE_PROGRAM;
-        if (row->ended && row->ended < kept) {
-            struct db_change gone = { .action = DB_DELETE, .kind = DB_USAGE };
-            gone.row.usage.id = row->id;
-            store_usage(cluster, &gone, 1);
-            drop(cluster, i);
-        } else if (row->kind == DB_USAGE_PROGRAM && row->ended && (row->ended < detail || many) &&
-                   fold(cluster, used)) {
-            drop(cluster, i);
-        } else {
-            usage->next_row++;
-        }
+        if (!used || !used->unsaved)
+            continue;
+        struct server *server = used->back ? map_get_id(&cluster->servers, used->row.server) : NULL;
+        if (server)
+            usage_accrue(cluster, server);
+        if (server)
+            server_save(cluster, server, false);
+        else
+            usage_save_row(cluster, used);
+        saved++;
     }
+}
+
+/* A program that starts is known soon, so that a crash of this manager does not lose it. */
+static void save_fresh(struct loop_timer *timer, void *context)
+{
+    struct cluster *cluster = context;
+    struct usage *usage = cluster->usage;
+    size_t fresh = usage->fresh < usage->count ? usage->fresh : usage->count;
+    (void)timer;
+    usage->fresh = 0;
+    if (store_has_room(cluster))
+        save_rows(cluster, fresh);
+}
+
+void usage_save_soon(struct cluster *cluster)
+{
+    struct usage *usage = cluster->usage;
+    usage->fresh++;
+    if (!loop_timer_running(&usage->save_fresh))
+        loop_timer_start(cluster->loop, &usage->save_fresh, FRESH_MS, save_fresh, cluster);
 }
 
 static void save(struct loop_timer *timer, void *context)
@@ -467,10 +390,9 @@ static void save(struct loop_timer *timer, void *context)
     struct cluster *cluster = context;
     struct usage *usage = cluster->usage;
     size_t saved = 0, count = cluster->servers.count, looked = 0;
-    if (!store_has_room(cluster)) { /* what was counted stays dirty, and is written when the resource DB follows */
-        loop_timer_start(cluster->loop, timer, SAVE_MS, save, cluster);
+    loop_timer_start(cluster->loop, timer, SAVE_MS, save, cluster);
+    if (!store_has_room(cluster)) /* what was counted stays dirty, and is written when the resource DB follows */
         return;
-    }
     for (; looked < count && saved < SAVES; looked++) {
         struct server *server = map_at(&cluster->servers, (usage->next_server + looked) % count);
         usage_accrue(cluster, server);
@@ -478,31 +400,21 @@ static void save(struct loop_timer *timer, void *context)
             server_save(cluster, server, false);
     }
     usage->next_server = count ? (usage->next_server + looked) % count : 0;
-    int64_t due = loop_time() - ROW_SAVE_SECONDS * second_us;
-    saved = 0;
-    for (size_t i = usage->count; i-- > 0 && saved < SAVES;) {
-        struct used *used = usage->rows[i];
-        if ((used->unsaved || (used->program && used->saved < due)) && ++saved)
-            row_save(cluster, used);
-    }
-    grow_old(cluster);
-    loop_timer_start(cluster->loop, timer, SAVE_MS, save, cluster);
+    save_rows(cluster, usage->count);
+    save_totals(cluster);
+    usage_grow_old(cluster);
 }
 
 void usage_end(struct cluster *cluster)
 {
-    struct usage *usage = cluster->usage;
-    if (!usage || !cluster->loaded)
+    if (!cluster->usage || !cluster->loaded)
         return;
     for (size_t i = 0; i < cluster->servers.count; i++) {
         struct server *server = map_at(&cluster->servers, i);
         usage_accrue(cluster, server);
-        if (server->counted.dirty)
+        if (server->counted.dirty || server->counted.rows)
             server_save(cluster, server, false);
     }
-    for (size_t i = 0; i < usage->count; i++)
-        if (usage->rows[i]->program)
-            row_save(cluster, usage->rows[i]);
 }
 
 void usage_begin(struct cluster *cluster)

@@ -7,8 +7,11 @@
  * the report was: so a restarted manager adds nothing twice, and nothing is left out.
  *
  * Usage. Each program on each server is a row: from when to when, its part of the server's SMs times that time, why it
- * ended. Programs that share a server have equal parts. Rows are kept for accounting.detail-days, then summed by day,
- * VM, user and GPU, and those sums for accounting.keep-days.
+ * ended. Programs that share a server have equal parts. A row goes on until the program has gone and no worker of the
+ * server serves it any more, which its node says: a program that leaves its client manager and keeps its session is
+ * charged. While a node is away nothing is charged there; when it is back it says who has left meanwhile, and when, and
+ * then the time is charged to those who were there. Rows are kept for accounting.detail-days, then summed by day, VM,
+ * user and GPU, and those sums for accounting.keep-days.
  */
 #ifndef FLYT_CLUSTER_USAGE_H
 #define FLYT_CLUSTER_USAGE_H
@@ -32,6 +35,16 @@ void usage_attached(struct cluster *, struct program *);                  /* it 
 void usage_detached(struct cluster *, struct program *, const char *why); /* still has program->server */
 void usage_named(struct cluster *, const struct vm *); /* its client manager has named all programs that it has */
 void usage_server_gone(struct cluster *, struct server *);
+void usage_node_away(struct cluster *, struct node *);
+void usage_node_back(struct cluster *, struct node *); /* it has registered */
+/* No worker of the server serves the program any more. */
+void usage_left(struct cluster *, struct server *, const node_left *);
+
+/* Rows are read page by page. after 0: from the beginning; false: what was read before counts no more, since rows were
+   summed meanwhile. *from: a place in usage.rows. */
+bool usage_read(struct cluster *, uint64_t after, size_t *from);
+uint64_t usage_read_on(const struct cluster *, size_t next); /* the next page's `after` */
+void usage_read_end(struct cluster *);
 
 extern conn_handler admin_handle_counters, admin_handle_follow, admin_handle_usage;
 

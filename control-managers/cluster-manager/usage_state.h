@@ -1,10 +1,20 @@
-/* usage_state.h: what usage.c keeps, for admin_counters.c and admin_follow.c, which answer about it. */
+/*
+ * usage_state.h: what usage.c and usage_rows.c keep, for admin_counters.c and admin_follow.c, which answer about it.
+ *
+ * A row of usage goes on while its program is attached to its server, and beyond that while a worker of the server
+ * serves the program: its node says until when (NODE_REPORT_LEFT). Rows that go on are in the list of their server, and
+ * have equal parts of its SMs.
+ */
 #ifndef FLYT_CLUSTER_USAGE_STATE_H
 #define FLYT_CLUSTER_USAGE_STATE_H
 
 #include "control-managers/cluster-manager/cluster.h"
 
-enum { USAGE_MOST_ROWS = 20000, TOTAL_KEY_SIZE = CTL_MAX_NAME + 4 };
+/* Rows are summed by day before their time where a VM has more than USAGE_VM_ROWS, or where all have more than
+   USAGE_MOST_ROWS and the VM has more than an equal part of these: so a VM that starts program after program loses rows
+   of its own only. Where half of a VM's rows are sums of days, users are summed up too, as USAGE_SEVERAL. */
+enum { USAGE_MOST_ROWS = 20000, USAGE_VM_ROWS = 2000, TOTAL_KEY_SIZE = CTL_MAX_NAME + 4 };
+#define USAGE_SEVERAL UINT32_MAX
 enum total_of { TOTAL_VM, TOTAL_NODE, TOTAL_GPU };
 enum { TOTALS_OF_SERVER = 2 + CTL_MAX_SERVER_GPUS };
 
@@ -16,24 +26,53 @@ struct total {
     char name[CTL_MAX_NAME + 1];
     ctl_figures all, saved;
     uint64_t sm_us, saved_sm_us;
+    bool unsaved; /* the resource DB could not be given `saved` */
 };
 
 /* A row of usage. */
 struct used {
     struct db_usage row;
-    struct program *program; /* that it goes on with; NULL: none */
-    bool unsaved;            /* the resource DB could not be given its newest state */
-    bool open;               /* an earlier run of this manager began it, and its program has not come back */
-    int64_t saved;
+    struct used *next, **back; /* of those that go on on its server; back NULL: it has ended */
+    struct used *later;        /* of those of its VM that have ended: the next one */
+    size_t at;                 /* in usage.rows */
+    struct program *program;   /* that it goes on with; NULL: none */
+    bool lingers;              /* the program has gone; its node has not said yet that no worker serves it */
+    bool unsaved;              /* the resource DB has not been given its newest state */
+    bool stored;               /* the DB has a row of it */
+    uint32_t fault;            /* a CUDA error that took a session of it along; 0: none is known */
+};
+
+/* The rows of a VM. */
+struct used_vm {
+    size_t count, days;         /* days: of them, so many are sums */
+    struct used *first, **last; /* programs that have ended, the oldest first */
 };
 
 struct usage {
     struct map totals;
-    struct used **rows; /* in the order of their ids, nearly */
-    size_t count, room, open;
+    struct map vms;     /* struct used_vm, by name */
+    struct map days;    /* sums of days: usage_rows.c */
+    struct used **rows; /* NULL where one is gone: gaps */
+    size_t count, room, gaps;
     size_t next_server; /* to be saved */
     size_t next_row;    /* to be looked at, whether it is to be summed */
-    struct loop_timer save;
+    /* A reader takes the rows page by page, and must find each once: nothing is summed until it has all, or is late.
+       A page belongs to one generation: sums and removals begin another. */
+    uint32_t generation;
+    uint64_t read_until; /* loop_now; 0: nobody reads */
+    bool read_lately;    /* nothing was summed since somebody read */
+    size_t fresh; /* rows, the newest ones, that the DB has not been given yet */
+    struct loop_timer save, save_fresh;
 };
+
+/* ---- usage_rows.c ---- */
+void usage_load_row(struct cluster *, const struct db_usage *);
+bool usage_save_row(struct cluster *, struct used *); /* false: the DB has too much to do */
+/* The server has no program any more that could go on there. */
+void usage_end_rows(struct cluster *, struct server *, const char *why);
+void usage_grow_old(struct cluster *);
+/* ---- usage.c ---- */
+void usage_save_soon(struct cluster *); /* there is one more fresh row */
+void usage_accrue_until(struct cluster *, struct server *, int64_t when);
 
 #endif

@@ -31,6 +31,44 @@ static const struct column program_columns[] = {
     { "EXECUTABLE", "executable", COLUMN_END, NULL, 7 },
 };
 
+/* The cluster manager sums rows now and then: what was read until then counts no more, and is read again. */
+enum { READINGS = 8 };
+
+/* Adds the rows of a page. *again: the pages before count no more. */
+static int read_page(struct flytctl *ctl, admin_usage_args *args, json_t *rows, bool *more, bool *again)
+{
+    admin_usage_result result;
+    int code = ask_raw(ctl, ADMIN_USAGE, args, &result);
+    if (code)
+        return code;
+    *again = args->after && result.status.code == CTL_BUSY;
+    if (result.status.code != CTL_OK && !*again)
+        code = complain_status(ctl, &result.status);
+    for (unsigned i = 0; i < result.rows.rows_len; i++)
+        json_array_append_new(rows, usage_row(&result.rows.rows_val[i]));
+    *more = result.more;
+    args->after = result.next;
+    protocol_free((xdrproc_t)xdr_admin_usage_result, &result);
+    return code;
+}
+
+static int read_rows(struct flytctl *ctl, admin_usage_args *args, json_t *rows)
+{
+    int code = EXIT_FINE, readings = 0;
+    bool more = true, again;
+    while (!code && more) {
+        code = read_page(ctl, args, rows, &more, &again);
+        if (code || !again)
+            continue;
+        if (++readings == READINGS)
+            return complain(ctl, EXIT_BUSY, "rows are summed faster than they can be read: try again later");
+        json_array_clear(rows);
+        args->after = 0;
+        more = true;
+    }
+    return code;
+}
+
 static int list_usage(struct flytctl *ctl, json_t **rows)
 {
     int64_t since = 0, until = 0;
@@ -43,23 +81,13 @@ static int list_usage(struct flytctl *ctl, json_t **rows)
     admin_usage_args args = { .since = since,
                               .until = until,
                               .vm = option(ctl, "vm") ? (char *)(uintptr_t)option(ctl, "vm") : nothing };
-    unsigned more;
     *rows = json_array();
-    do {
-        admin_usage_result result;
-        int code = ask(ctl, ADMIN_USAGE, &args, &result);
-        if (code) {
-            json_decref(*rows);
-            *rows = NULL;
-            return code;
-        }
-        for (unsigned i = 0; i < result.rows.rows_len; i++)
-            json_array_append_new(*rows, usage_row(&result.rows.rows_val[i]));
-        more = result.more;
-        args.after = result.next;
-        protocol_free((xdrproc_t)xdr_admin_usage_result, &result);
-    } while (more);
-    return EXIT_FINE;
+    int code = read_rows(ctl, &args, *rows);
+    if (code) {
+        json_decref(*rows);
+        *rows = NULL;
+    }
+    return code;
 }
 
 int command_usage(struct flytctl *ctl)

@@ -31,11 +31,17 @@ static json_t *day_of(const admin_usage_row *row)
     return json_string(text);
 }
 
+/* (uid_t)-1: several users, or one whom its client manager does not know. */
+static json_t *user_of(const admin_usage_row *row)
+{
+    return row->uid == UINT32_MAX ? json_null() : json_integer(row->uid);
+}
+
 json_t *usage_row(const admin_usage_row *row)
 {
     json_t *object =
-        json_pack("{s:I, s:o, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:f, s:I, s:o}", "program", (json_int_t)row->prog,
-                  "vm", json_text(row->vm), "user", (json_int_t)row->uid, "executable", json_text(row->executable),
+        json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:f, s:I, s:o}", "program", (json_int_t)row->prog,
+                  "vm", json_text(row->vm), "user", user_of(row), "executable", json_text(row->executable),
                   "node", json_text(row->node), "gpu", json_text(row->gpu), "sms", (json_int_t)row->sms, "memory",
                   (json_int_t)row->memory, "begun", json_time(row->begun), "ended", json_time(row->ended), "sm_seconds",
                   (double)row->sm_us / 1e6, "programs", (json_int_t)row->programs, "why", json_text(row->why));
@@ -86,6 +92,8 @@ json_t *usage_sums(json_t *rows, const struct usage_grouping *grouping)
         const json_t *value = json_object_get(row, grouping->key);
         if (json_is_string(value))
             snprintf(key, sizeof key, "%s", json_string_value(value));
+        else if (json_is_null(value))
+            *key = '\0';
         else
             snprintf(key, sizeof key, "%lld", (long long)json_integer_value(value));
         json_t *sum = json_object_get(found, key);

@@ -135,6 +135,15 @@ void node_report_share(struct fake_node *node, const struct fake_server *server)
     link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
 }
 
+void node_say_left(struct fake_node *node, uint64_t server, uint64_t program, int64_t ended)
+{
+    node_report_body body = { .kind = NODE_REPORT_LEFT };
+    node_report_args args = { { 1, &body } };
+    body.node_report_body_u.left = (node_left){ server, program, ended, 0 };
+    if (!node->mute && (!node->minor || node->minor >= NODE_MINOR_USAGE))
+        link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
+}
+
 static void do_resize(struct fake_node *node, uint64_t number, const node_resize *order)
 {
     struct fake_server *server = node_server(node, order->server);
@@ -237,7 +246,10 @@ static void got_orders(void *context, int error, const char *why, void *object)
             node->ended++;
         else if (order->body.kind == NODE_ORDER_END_PROGRAM) {
             node->revoked++;
-            node->revoked_last = order->body.node_order_body_u.end_program.prog;
+            const node_end_program *end = &order->body.node_order_body_u.end_program;
+            node->revoked_last = end->prog;
+            if (!node->keeps)
+                node_say_left(node, end->server, end->prog, 0);
         } else if (order->body.kind == NODE_ORDER_KEYS) {
             take_keys(node, order->body.node_order_body_u.ticket_key.ticket_key_val,
                       order->body.node_order_body_u.ticket_key.ticket_key_len);

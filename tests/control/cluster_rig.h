@@ -74,6 +74,7 @@ struct fake_node {
     int ended;   /* programs that it was to end */
     int revoked; /* programs whose tickets are revoked */
     uint64_t revoked_last;
+    bool keeps;  /* programs that have ended are served until node_say_left */
     ctl_code refused;
     uint32_t minor;      /* of the protocol; 0: the newest */
     ctl_code resize;     /* what it makes of orders about shares; CTL_WAITING: it does not answer them */
@@ -99,6 +100,7 @@ void node_report(struct fake_node *, const struct fake_server *);
 /* What came of an order. */
 void node_answer(struct fake_node *, uint64_t number, ctl_code);
 void node_report_share(struct fake_node *, const struct fake_server *);
+void node_say_left(struct fake_node *, uint64_t server, uint64_t program, int64_t ended);
 void node_say_log(struct fake_node *, uint64_t number, ctl_code); /* a piece of a log */
 struct fake_server *node_server(struct fake_node *, uint64_t id);
 

@@ -4,6 +4,8 @@
  * shows: server logs: pieces come from the server's node; nodes that are silent, gone, busy or of an earlier release
  *   are named, and nobody is answered twice
  * shows: figures: a report that comes twice, is lost, or says less counts once or nothing; no total falls over kill -9
+ * shows: usage: a row ends when no worker serves the program; at once with a node of minor 8; a node that was away
+ *   says when; who asks page by page sees each row once
  * shows: a VM's own view: its entitlement, servers and programs, with place and reason, and nothing of another VM
  */
 #include "tests/control/cluster_rig.h"
@@ -214,6 +216,114 @@ TEST(test_reports_count_once)
     assert_int_equal(calls_of("vm-a"), before + 2);
     report_calls(server + 1000, 8, 500); /* no server of it */
     assert_int_equal(calls_of("vm-a"), before + 2);
+    rig_destroy();
+}
+
+/* Rows of usage, page by page; the last row of the program. */
+static unsigned usage_of(uint64_t program, admin_usage_row *out)
+{
+    static char empty[1];
+    admin_usage_args args = { .vm = empty };
+    unsigned found = 0;
+    for (u_int more = 1; more;) {
+        admin_usage_result result;
+        admin_call(ADMIN_USAGE, &args, &result);
+        assert_int_equal(result.status.code, CTL_OK);
+        for (u_int i = 0; i < result.rows.rows_len; i++)
+            if (result.rows.rows_val[i].prog == program) {
+                *out = result.rows.rows_val[i];
+                found++;
+            }
+        more = result.more;
+        args.after = result.next;
+        out->vm = out->node = out->gpu = out->executable = out->why = empty;
+        protocol_free((xdrproc_t)xdr_admin_usage_result, &result);
+    }
+    return found;
+}
+
+static bool has_ended(uint64_t program)
+{
+    admin_usage_row row = { .prog = 0 };
+    return usage_of(program, &row) == 1 && row.ended;
+}
+
+TEST(test_usage_until_nobody_serves_it)
+{
+    admin_usage_row row = { .prog = 0 };
+    struct fake_program *program = begin(), *second;
+    n1.keeps = true;
+    uint64_t id = program->id, server = program->server;
+    report_calls(server, 7, 1);
+    client_end(&a, program);
+    rig_run_ms(300);
+    /* It was alone on its server, which ends: so it has ended. */
+    rig_until(has_ended(id), SOON_MS);
+    /* Two share one: the first leaves, and is served. */
+    client_create(&b, "vm-b", 8, GIB, 0, true, "");
+    program = client_run(&b, CLIENT_WAIT_YES);
+    second = client_run(&b, CLIENT_WAIT_YES);
+    rig_until(program->running && second->running && program->server == second->server, SOON_MS);
+    id = program->id;
+    server = program->server;
+    uint64_t other = second->id;
+    client_end(&b, program);
+    rig_run_ms(300);
+    assert_int_equal(usage_of(id, &row), 1);
+    assert_true(!row.ended && row.sm_us);
+    node_say_left(&n1, server, other, 0); /* its client manager says that it goes on */
+    node_say_left(&n1, server + 1000, id, 0);
+    rig_run_ms(100);
+    assert_false(has_ended(id) || has_ended(other));
+    /* While the node is away nothing is charged; then until when it says. */
+    node_close(&n1);
+    rig_run_ms(300);
+    usage_of(id, &row);
+    uint64_t before = row.sm_us;
+    int64_t left = loop_time();
+    rig_run_ms(1000);
+    usage_of(id, &row);
+    assert_true(row.sm_us == before);
+    node_reopen(&n1);
+    rig_until(n1.registered, SOON_MS);
+    node_say_left(&n1, server, id, left);
+    report_calls(server, 7, 1);
+    rig_until(has_ended(id), SOON_MS);
+    usage_of(id, &row);
+    assert_true(row.ended == left);
+    assert_true(row.sm_us > before && row.sm_us < before + 4 * 700000); /* half of 8 SMs, for 0.3 s */
+    admin_usage_row rest = { .prog = 0 };
+    usage_of(other, &rest);
+    assert_true(rest.sm_us > row.sm_us + 8 * 900000 && !rest.ended); /* it had the second alone */
+    n1.keeps = false;
+    rig_destroy();
+}
+
+/* It does not say who has left: a row ends with its program, also one that went on when the node's release changed. */
+TEST(test_usage_with_a_node_of_minor_8)
+{
+    rig_create("");
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 8, 4 * GIB, 0, true, "");
+    struct fake_program *first = client_run(&a, CLIENT_WAIT_NO), *second = client_run(&a, CLIENT_WAIT_NO);
+    struct fake_program *third = client_run(&a, CLIENT_WAIT_NO);
+    rig_until(first->running && second->running && third->running, SOON_MS);
+    uint64_t ids[] = { first->id, second->id, third->id };
+    n1.keeps = true;
+    client_end(&a, first);
+    rig_run_ms(300);
+    assert_false(has_ended(ids[0]));
+    node_close(&n1);
+    n1.minor = 8;
+    node_reopen(&n1);
+    rig_until(n1.registered && has_ended(ids[0]), SOON_MS);
+    client_end(&a, second);
+    rig_until(has_ended(ids[1]), SOON_MS);
+    admin_usage_row row = { .prog = 0 }, later = { .prog = 0 };
+    usage_of(ids[2], &row);
+    rig_run_ms(200);
+    usage_of(ids[2], &later);
+    assert_true(!later.ended && later.sm_us > row.sm_us); /* it is charged by what this manager sees */
     rig_destroy();
 }
 

@@ -3,7 +3,11 @@
 
 HOLDER is control_client_program: it takes memory, and goes on when it is given a line.
 
+shows: usage: a program that leaves its client manager and keeps its session is charged, also over a restart
+shows: usage: an outage of the cluster manager is charged to those who were there; who left meanwhile, until then
 shows: usage: programs, SM-seconds and why they ended, by VM, user, day, GPU; nothing counts twice after kill -9
+shows: usage: a VM that runs programs as thousands of users loses rows of its own alone; sums stay right, also read
+  while rows are summed
 shows: usage: rows become sums by day after detail-days, and go after keep-days; no SM-second is lost by that
 shows: usage: what waits and why; events of a program's wait, start and end
 """
@@ -31,6 +35,12 @@ def used():
     return cluster.json("usage", "--by", "program", "--sort-by", "program")
 
 
+def written():
+    """Rows that go on, in the resource DB."""
+    with contextlib.closing(sqlite3.connect(f"file:{cluster.dir}/state/flyt.db?mode=ro", uri=True)) as db:
+        return db.execute("SELECT COUNT(*) FROM usage WHERE kind = 1 AND ended = 0").fetchone()[0]
+
+
 def shown_in(zone, *options):
     """Programs, for people."""
     return subprocess.run([f"{BIN}/flytctl", "usage", "--by", "program", *options], capture_output=True, text=True,
@@ -44,12 +54,13 @@ def five_hours_before(when):
 
 
 class Holder:
-    def __init__(self):
-        self.process = subprocess.Popen([f"{BIN}/flyt-run", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True, env=cluster.env)
+    def __init__(self, *words):
+        command = [f"{BIN}/flyt-run", HOLDER, *words]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        text=True, env=cluster.env)
 
-    def attached(self):
-        need(self.process.stdout.readline() == "attached\n", lambda: self.process.stderr.read())
+    def attached(self, word="attached"):
+        need(self.process.stdout.readline() == word + "\n", lambda: self.process.stderr.read())
         return self
 
     def end(self):
@@ -98,10 +109,57 @@ def two_share_what_their_server_has():
 
 
 @case
+def who_leaves_the_client_manager_is_charged():
+    """A program shuts its socket to its client manager, and goes on with its session. Another one keeps the server."""
+    before = len(used())
+    keeper = Holder().attached()
+    hidden = Holder("1", "hide")
+    hidden.attached("hidden")
+    until(lambda: len(events("program-ended")) > before, "it counts as ended")
+    row = lambda: used()[before + 1]
+    shown = row()
+    until(lambda: row()["sm_seconds"] > shown["sm_seconds"] + 4, "it is charged")
+    need(row()["ended"] is None, row())
+    both = used()[before:]
+    need(abs((both[0]["sm_seconds"] - both[1]["sm_seconds"]) - 4 * 0.5) < 2, f"not in equal parts: {both}")
+    again = cluster.kill("cluster-manager")
+    time.sleep(1)
+    again()
+    until(lambda: row()["sm_seconds"] > shown["sm_seconds"] + 8, "it is charged over a restart")
+    hidden.end()
+    until(lambda: row()["ended"], "it ends with its session")
+    keeper.end()
+    until(lambda: used()[before]["ended"], "all have ended")
+
+
+@case
+def an_outage_is_charged():
+    """Of two programs that share a server one ends while the cluster manager is away."""
+    before = len(used())
+    one, other = Holder().attached(), Holder().attached()
+    until(lambda: written() == 2, "both are in the resource DB")
+    again = cluster.kill("cluster-manager")
+    time.sleep(1.5)
+    one.end()
+    gone = datetime.datetime.now(datetime.timezone.utc)
+    time.sleep(4)
+    back = time.monotonic()
+    again()
+    until(lambda: used()[before]["ended"], "its end is known")
+    row = used()[before]
+    ended = datetime.datetime.fromisoformat(row["ended"].replace("Z", "+00:00"))
+    need(abs((ended - gone).total_seconds()) < 2.5, f"{row}, it ended at {gone}")
+    until(lambda: used()[before + 1]["sm_seconds"] > row["sm_seconds"] + 4 * 3, lambda: f"lost: {used()[before:]}")
+    need(time.monotonic() - back < 15, "the outage itself was not charged")
+    other.end()
+    until(lambda: used()[before + 1]["ended"], "both have ended")
+
+
+@case
 def a_killed_manager_counts_nothing_twice():
     before = len(used())
     holder = Holder().attached()
-    until(lambda: used()[before:] and used()[before]["sm_seconds"] > 1, "it uses something")
+    until(lambda: used()[before:] and used()[before]["sm_seconds"] > 1 and written(), "it uses something")
     begun = used()[before]["begun"]
     again = cluster.kill("cluster-manager")
     again()
@@ -111,8 +169,7 @@ def a_killed_manager_counts_nothing_twice():
     time_held = cluster.json("usage", "--by", "program", "--filter", f"program={rows[0]['program']}")
     need(len(time_held) == len(rows) == 1, rows)
     row = rows[0]
-    # Rows are written when a program ends, and each minute: one that is lost begins anew when its program is back.
-    need(row["begun"] >= begun and 0 < row["sm_seconds"] < 4 * 60, row)
+    need(row["begun"] == begun and 0 < row["sm_seconds"] < 4 * 60, row)
 
 
 @case
@@ -145,17 +202,23 @@ def what_waits_says_why():
     until(lambda: cluster.json("program", "list") == [], "both have ended")
 
 
+DAY = 86400 * 10**6
+
+
+def insert(db, number, kind, age, uid, **more):
+    """A row of usage that ended so many days ago."""
+    now = int(time.time() * 10**6)
+    row = {"id": 10**6 + number, "kind": kind, "vm": "old", "gpu": "g", "node": "n", "uid": uid, "sms": 1,
+           "sm_us": 3600 * 10**6, "begun": now - age * DAY - 1, "ended": now - age * DAY, "programs": 1, **more}
+    names = [column[1] for column in db.execute("PRAGMA table_info(usage)")]
+    values = [row.get(name, "" if name in ("executable", "why", "figures") else 0) for name in names]
+    db.execute(f"INSERT INTO usage VALUES ({','.join('?' * len(names))})", values)
+
+
 @case
 def rows_grow_old():
     """More sums of days stand before the rows of programs than are looked at in one turn."""
-    day = 86400 * 10**6
     now = int(time.time() * 10**6)
-    def insert(db, number, kind, age, uid, **more):
-        row = {"id": 10**6 + number, "kind": kind, "vm": "old", "gpu": "g", "node": "n", "uid": uid, "sms": 1,
-               "sm_us": 3600 * 10**6, "begun": now - age * day - 1, "ended": now - age * day, "programs": 1, **more}
-        names = [column[1] for column in db.execute("PRAGMA table_info(usage)")]
-        values = [row.get(name, "" if name in ("executable", "why", "figures") else 0) for name in names]
-        db.execute(f"INSERT INTO usage VALUES ({','.join('?' * len(names))})", values)
     again = cluster.kill("cluster-manager", 15)
     path = f"{cluster.dir}/state/flyt.db"
     with contextlib.closing(sqlite3.connect(path)) as db, db:
@@ -170,11 +233,42 @@ def rows_grow_old():
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
             return db.execute("SELECT kind, uid, programs, sm_us, ended FROM usage WHERE vm = 'old'").fetchall()
     until(lambda: sum(kind == 1 for kind, *_ in rows()) == 1, lambda: f"rows of programs stay: {rows()[-5:]}")
-    until(lambda: min(ended for *_, ended in rows()) > now - 400 * day, "what is too old stays")
+    until(lambda: min(ended for *_, ended in rows()) > now - 400 * DAY, "what is too old stays")
     summed = [row for row in rows() if row[2] == 2]
     need([row[:4] for row in summed] == [(2, 5, 2, 7200 * 10**6)] and len(rows()) == 302, rows()[-5:])
     hours = cluster.json("usage", "--by", "vm", "--filter", "vm=old")[0]
     need(hours["programs"] == 303 and hours["sm_seconds"] == 303 * 3600, hours)
+
+
+@case
+def a_vm_with_many_users_loses_its_own_rows():
+    """One VM has started 2,400 programs, each as another user; another VM has 40. What is read meanwhile is right."""
+    again = cluster.kill("cluster-manager", 15)
+    path = f"{cluster.dir}/state/flyt.db"
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute("DELETE FROM usage WHERE vm = 'old'")
+        for number in range(2400):
+            insert(db, number, 1, 2, 1000 + number, vm="loud", program=10**5 + number, executable="/bin/loop")
+            if number < 40:
+                insert(db, 5000 + number, 1, 2, 7, vm="quiet", program=2 * 10**5 + number, executable="/bin/work")
+    again()
+    def rows(vm):
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            return db.execute("SELECT kind, uid, programs FROM usage WHERE vm = ?", (vm,)).fetchall()
+    def shown():
+        sums = {row["vm"]: row for row in cluster.json("usage", "--by", "vm")}
+        for vm, count in (("loud", 2400), ("quiet", 40)):
+            need(sums[vm]["programs"] == count and sums[vm]["sm_seconds"] == count * 3600, sums[vm])
+    def few():
+        shown()
+        return len(rows("loud")) <= 2000
+    until(few, lambda: f"{len(rows('loud'))} rows", seconds=60)
+    need(sum(programs for *_, programs in rows("loud")) == 2400, "rows were lost")
+    several = [row for row in rows("loud") if row[1] == 2**32 - 1]
+    need(several and several[0][0] == 2, "no sum of several users")
+    need(rows("quiet") == [(1, 7, 1)] * 40, rows("quiet"))
+    users = cluster.json("usage", "--by", "user", "--vm", "loud")
+    need(sum(row["programs"] for row in users) == 2400 and [row for row in users if row["user"] is None], users[:3])
 
 
 try:

@@ -1,0 +1,490 @@
+/* usage_rows.c: who used what: a row for each program on each server, and sums of days. See usage.h, usage_state.h. */
+#include "control-managers/cluster-manager/usage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control-managers/cluster-manager/usage_state.h"
+
+enum { LOOK_NS = 2000000, FOLD_AT_ONCE = 2, READ_MS = 30000, DAY_KEY_SIZE = DB_NAME_SIZE + DB_GPUS_SIZE + 40 };
+static const int64_t second_us = 1000000, day_us = 86400 * INT64_C(1000000);
+static const char away[] = "it ended while the cluster manager was away";
+
+/* ---- the array and the lists ---- */
+
+/* NULL: no memory. */
+static struct used_vm *vm_of(struct usage *usage, const char *name)
+{
+    struct used_vm *vm = map_get(&usage->vms, name);
+    if (vm)
+        return vm;
+    vm = calloc(1, sizeof *vm);
+    if (!vm || !map_put(&usage->vms, name, vm)) {
+        free(vm);
+        return NULL;
+    }
+    vm->last = &vm->first;
+    return vm;
+}
+
+static struct used *row_add(struct usage *usage, const struct db_usage *row)
+{
+    struct used_vm *vm = vm_of(usage, row->vm);
+    if (usage->count == usage->room) {
+        size_t room = usage->room ? 2 * usage->room : 64;
+        struct used **rows = realloc(usage->rows, room * sizeof *rows);
+        if (!rows)
+            return NULL;
+        usage->rows = rows;
+        usage->room = room;
+    }
+    struct used *used = vm ? calloc(1, sizeof *used) : NULL;
+    if (!used)
+        return NULL;
+    used->row = *row;
+    used->at = usage->count;
+    usage->rows[usage->count++] = used;
+    vm->count++;
+    vm->days += row->kind == DB_USAGE_DAY;
+    return used;
+}
+
+static void list_ended(struct usage *usage, struct used *used)
+{
+    struct used_vm *vm = vm_of(usage, used->row.vm);
+    if (!vm)
+        return;
+    used->later = NULL;
+    *vm->last = used;
+    vm->last = &used->later;
+}
+
+static void unlist_ended(struct used_vm *vm, struct used *used)
+{
+    struct used **at = &vm->first;
+    while (*at && *at != used)
+        at = &(*at)->later;
+    if (!*at)
+        return;
+    *at = used->later;
+    if (!*at)
+        vm->last = at;
+}
+
+static void go_on(struct server *server, struct used *used)
+{
+    used->next = server->counted.rows;
+    used->back = &server->counted.rows;
+    if (used->next)
+        used->next->back = &used->next;
+    server->counted.rows = used;
+}
+
+static void day_key(const struct db_usage *row, uint32_t uid, char key[DAY_KEY_SIZE])
+{
+    snprintf(key, DAY_KEY_SIZE, "%lld %u %s %s", (long long)(row->ended / day_us), (unsigned)uid, row->vm, row->gpu);
+}
+
+/* Frees it. It is in no list of a server. */
+static void drop(struct usage *usage, struct used *used)
+{
+    struct used_vm *vm = vm_of(usage, used->row.vm);
+    char key[DAY_KEY_SIZE];
+    if (used->row.kind == DB_USAGE_DAY) {
+        day_key(&used->row, used->row.uid, key);
+        if (map_get(&usage->days, key) == used)
+            map_remove(&usage->days, key);
+    } else if (vm) {
+        unlist_ended(vm, used);
+    }
+    if (vm) {
+        vm->count--;
+        vm->days -= used->row.kind == DB_USAGE_DAY;
+        if (!vm->count)
+            free(map_remove(&usage->vms, used->row.vm));
+    }
+    usage->rows[used->at] = NULL;
+    usage->gaps++;
+    usage->generation++;
+    free(used);
+}
+
+static void close_gaps(struct usage *usage)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < usage->count; i++)
+        if (usage->rows[i]) {
+            usage->rows[kept] = usage->rows[i];
+            usage->rows[kept]->at = kept;
+            kept++;
+        }
+    usage->count = kept;
+    usage->gaps = 0;
+    usage->generation++;
+}
+
+/* ---- sums of days ---- */
+
+static bool is_read(struct cluster *cluster)
+{
+    return loop_now(cluster->loop) < cluster->usage->read_until;
+}
+
+static void add_to_sum(struct db_usage *sum, const struct db_usage *row)
+{
+    sum->sm_us += row->sm_us;
+    sum->programs += row->programs;
+    sum->sms = row->sms > sum->sms ? row->sms : sum->sms;
+    sum->memory = row->memory > sum->memory ? row->memory : sum->memory;
+    sum->begun = row->begun < sum->begun ? row->begun : sum->begun;
+    sum->ended = row->ended > sum->ended ? row->ended : sum->ended;
+}
+
+/* An empty one. */
+static struct used *day_make(struct cluster *cluster, const struct db_usage *row, uint32_t uid, const char *key)
+{
+    struct db_usage sum = *row;
+    sum.id = cluster_new_id(cluster);
+    sum.kind = DB_USAGE_DAY;
+    sum.program = sum.server = sum.sm_us = 0;
+    sum.programs = 0;
+    sum.uid = uid;
+    *sum.executable = *sum.why = '\0';
+    struct used *day = row_add(cluster->usage, &sum);
+    if (day && !map_put(&cluster->usage->days, key, day)) {
+        drop(cluster->usage, day);
+        day = NULL;
+    }
+    return day;
+}
+
+/* The row becomes part of its day's sum, and is freed. The DB has both changes or neither; of a row that it does not
+   have it is given the sum when it can. false: no memory, the DB has too much to do, or it is that sum. */
+static bool fold(struct cluster *cluster, struct used *used)
+{
+    struct usage *usage = cluster->usage;
+    struct db_usage *row = &used->row;
+    const struct used_vm *vm = vm_of(usage, row->vm);
+    uint32_t uid = vm && vm->days > USAGE_VM_ROWS / 2 ? USAGE_SEVERAL : row->uid;
+    char key[DAY_KEY_SIZE];
+    day_key(row, uid, key);
+    struct used *day = map_get(&usage->days, key);
+    if (day == used || (!day && !(day = day_make(cluster, row, uid, key))))
+        return false;
+    struct db_change changes[] = { { .action = DB_PUT, .kind = DB_USAGE }, { .action = DB_DELETE, .kind = DB_USAGE } };
+    changes[0].row.usage = day->row;
+    changes[1].row.usage.id = row->id;
+    add_to_sum(&changes[0].row.usage, row);
+    if (used->stored && !store_usage(cluster, changes, 2)) {
+        if (!day->row.programs)
+            drop(usage, day);
+        return false;
+    }
+    day->row = changes[0].row.usage;
+    day->stored |= used->stored;
+    day->unsaved = !used->stored;
+    drop(usage, used);
+    return true;
+}
+
+/* As many as a VM has too many, and no more than a few: it is done each time that it gets one. `newest`: it has just
+   ended; the DB does not have it where it has too much to do. */
+static void bound(struct cluster *cluster, struct used *newest)
+{
+    struct used_vm *vm = vm_of(cluster->usage, newest->row.vm);
+    for (int i = 0; vm && i < FOLD_AT_ONCE && vm->count > USAGE_VM_ROWS && vm->first; i++) {
+        struct used *oldest = vm->first;
+        if (is_read(cluster) || fold(cluster, oldest) || oldest == newest)
+            continue;
+        if (!newest->stored)
+            fold(cluster, newest);
+        return;
+    }
+}
+
+/* ---- programs come and go ---- */
+
+bool usage_save_row(struct cluster *cluster, struct used *used)
+{
+    struct db_change change = { .action = DB_PUT, .kind = DB_USAGE };
+    change.row.usage = used->row;
+    used->unsaved = !store_usage(cluster, &change, 1);
+    used->stored |= !used->unsaved;
+    return !used->unsaved;
+}
+
+static void row_end(struct cluster *cluster, struct used *used, int64_t when, const char *why)
+{
+    char text[DB_HOST_SIZE];
+    snprintf(text, sizeof text, "%.200s", why);
+    if (used->back) {
+        *used->back = used->next;
+        if (used->next)
+            used->next->back = used->back;
+    }
+    used->back = NULL;
+    used->row.ended = when > used->row.begun ? when : used->row.begun;
+    used->program = NULL;
+    used->lingers = false;
+    if (used->fault)
+        snprintf(used->row.why, sizeof used->row.why, "fault %u: %.200s", (unsigned)used->fault, text);
+    else
+        snprintf(used->row.why, sizeof used->row.why, "%s", text);
+    list_ended(cluster->usage, used);
+    usage_save_row(cluster, used);
+    bound(cluster, used);
+}
+
+static struct used *row_of(const struct server *server, uint64_t program)
+{
+    struct used *used = server->counted.rows;
+    while (used && used->row.program != program)
+        used = used->next;
+    return used;
+}
+
+/* It had the program before: while this manager was away it did, too. */
+static int64_t began(const struct server *server)
+{
+    const struct counted *counted = &server->counted;
+    return server->adopted && counted->behind && counted->accrued ? counted->accrued : loop_time();
+}
+
+void usage_attached(struct cluster *cluster, struct program *program)
+{
+    struct server *server = program->server;
+    if (program->used)
+        return;
+    if (!server->counted.accrued)
+        server->counted.accrued = loop_time();
+    struct used *used = row_of(server, program->id);
+    if (used) {
+        program->used = used;
+        used->program = program;
+        used->lingers = false;
+        return;
+    }
+    struct db_usage row = { .id = cluster_new_id(cluster),
+                            .kind = DB_USAGE_PROGRAM,
+                            .program = program->id,
+                            .server = server->row.id,
+                            .uid = program->uid,
+                            .sms = server->row.sms,
+                            .memory = server->row.memory,
+                            .begun = began(server),
+                            .programs = 1 };
+    row.accrued = row.begun;
+    snprintf(row.vm, sizeof row.vm, "%s", program->vm->row.name);
+    snprintf(row.node, sizeof row.node, "%s", server->row.node);
+    snprintf(row.gpu, sizeof row.gpu, "%s", server->row.gpus);
+    snprintf(row.executable, sizeof row.executable, "%s", program->executable);
+    used = row_add(cluster->usage, &row);
+    if (!used)
+        return;
+    program->used = used;
+    used->program = program;
+    used->unsaved = true;
+    go_on(server, used);
+    usage_save_soon(cluster);
+}
+
+/* Its node says when no worker serves a program any more. One that is away will say it, or is of an earlier release. */
+static bool node_tells(const struct server *server)
+{
+    const struct cluster_session *session = server->node->session;
+    return server->ordered && (!session || session->hello.minor >= NODE_MINOR_USAGE);
+}
+
+static void ask_node(struct cluster *cluster, const struct server *server, const struct used *used)
+{
+    struct message message = { .kind = NODE_ORDER_END_PROGRAM, .server = server->row.id, .program = used->row.program,
+                               .code = CTL_OK };
+    if (!server->stopping)
+        node_send_order(cluster, server->node, &message);
+}
+
+static void linger(struct cluster *cluster, struct server *server, struct used *used, const char *why, bool asked)
+{
+    used->program = NULL;
+    used->lingers = true;
+    used->unsaved = true;
+    snprintf(used->row.why, sizeof used->row.why, "%s", why);
+    if (!asked)
+        ask_node(cluster, server, used);
+}
+
+void usage_detached(struct cluster *cluster, struct program *program, const char *why)
+{
+    struct server *server = program->server;
+    struct used *used = program->used;
+    if (!used || cluster->stopping)
+        return;
+    usage_accrue(cluster, server);
+    program->used = NULL;
+    bool may_serve = server->state == CTL_SERVER_RUNNING || (server->adopted && server->state < CTL_SERVER_ENDED);
+    if (may_serve && node_tells(server))
+        linger(cluster, server, used, why, program->revoked == server->row.id);
+    else
+        row_end(cluster, used, loop_time(), why);
+}
+
+void usage_named(struct cluster *cluster, const struct vm *vm)
+{
+    for (struct server *server = vm->servers; server; server = server->vm_next)
+        for (struct used *used = server->counted.rows, *next; used; used = next) {
+            next = used->next;
+            if (!used->program && !used->lingers && node_tells(server))
+                linger(cluster, server, used, away, false);
+            else if (!used->program && !used->lingers)
+                row_end(cluster, used, used->row.accrued, away);
+        }
+}
+
+void usage_left(struct cluster *cluster, struct server *server, const node_left *left)
+{
+    struct used *used = row_of(server, left->prog);
+    int64_t now = loop_time();
+    if (!used)
+        return;
+    if (left->fault)
+        used->fault = left->fault;
+    if (used->program)
+        return; /* its client manager says that it goes on */
+    int64_t ended = left->ended > used->row.begun && left->ended < now ? left->ended : 0;
+    if (!server->counted.behind)
+        usage_accrue_until(cluster, server, now);
+    else if (ended)
+        usage_accrue_until(cluster, server, ended);
+    row_end(cluster, used, ended ? ended : server->counted.behind ? used->row.accrued : now,
+            *used->row.why ? used->row.why : away);
+}
+
+void usage_end_rows(struct cluster *cluster, struct server *server, const char *why)
+{
+    while (server->counted.rows) {
+        struct used *used = server->counted.rows;
+        if (used->program)
+            used->program->used = NULL;
+        row_end(cluster, used, used->row.accrued, used->lingers && *used->row.why ? used->row.why : why);
+    }
+}
+
+void usage_node_back(struct cluster *cluster, struct node *node)
+{
+    for (struct server *server = node->servers; server; server = server->node_next) {
+        const bool tells = node_tells(server);
+        if (!tells)
+            server->counted.behind = false;
+        for (struct used *used = server->counted.rows, *next; used; used = next) {
+            next = used->next;
+            if (!used->lingers)
+                continue;
+            if (tells)
+                ask_node(cluster, server, used);
+            else
+                row_end(cluster, used, used->row.accrued, used->row.why);
+        }
+    }
+}
+
+void usage_node_away(struct cluster *cluster, struct node *node)
+{
+    for (struct server *server = node->servers; server; server = server->node_next)
+        if (node_tells(server)) {
+            usage_accrue(cluster, server);
+            server->counted.behind = true;
+        }
+}
+
+/* ---- from the DB ---- */
+
+void usage_load_row(struct cluster *cluster, const struct db_usage *row)
+{
+    struct usage *usage = cluster->usage;
+    struct used *used = row_add(usage, row);
+    char key[DAY_KEY_SIZE];
+    if (!used)
+        return;
+    used->stored = true;
+    if (row->kind == DB_USAGE_DAY) {
+        day_key(row, row->uid, key);
+        if (!map_get(&usage->days, key))
+            map_put(&usage->days, key, used);
+        return;
+    }
+    if (row->ended) {
+        list_ended(usage, used);
+        return;
+    }
+    struct server *server = map_get_id(&cluster->servers, row->server);
+    if (!server) {
+        row_end(cluster, used, row->accrued, "its GPU server has gone");
+        return;
+    }
+    server->counted.behind = true;
+    if (!server->counted.accrued)
+        server->counted.accrued = row->accrued;
+    *used->row.why = '\0';
+    go_on(server, used);
+}
+
+/* ---- growing old ---- */
+
+static bool is_too_many(const struct usage *usage, const struct used_vm *vm, const struct db_usage *row)
+{
+    size_t part = USAGE_MOST_ROWS / (usage->vms.count ? usage->vms.count : 1);
+    bool many = vm->count > USAGE_VM_ROWS || (usage->count - usage->gaps > USAGE_MOST_ROWS && vm->count > part);
+    return many && (row->kind == DB_USAGE_PROGRAM || (row->uid != USAGE_SEVERAL && vm->days > USAGE_VM_ROWS / 2));
+}
+
+/* Rows in turn, for a short while each time: nobody waits for it, and the loop is held for no longer. */
+void usage_grow_old(struct cluster *cluster)
+{
+    struct usage *usage = cluster->usage;
+    int64_t now = loop_time();
+    int64_t detail = now - (int64_t)(cluster->values->detail_days * 86400) * second_us;
+    int64_t kept = now - (int64_t)(cluster->values->keep_days * 86400) * second_us;
+    if (is_read(cluster))
+        return;
+    usage->read_lately = false;
+    uint64_t until = uv_hrtime() + LOOK_NS;
+    for (size_t n = 0, rows = usage->count; n < rows && uv_hrtime() < until; n++) {
+        if (usage->next_row >= usage->count)
+            usage->next_row = 0;
+        struct used *used = usage->rows[usage->next_row++];
+        if (!used || !used->row.ended)
+            continue;
+        const struct db_usage *row = &used->row;
+        struct db_change gone = { .action = DB_DELETE, .kind = DB_USAGE };
+        gone.row.usage.id = row->id;
+        if (row->ended < kept) {
+            if (store_usage(cluster, &gone, 1))
+                drop(usage, used);
+        } else if ((row->kind == DB_USAGE_PROGRAM && row->ended < detail) ||
+                   is_too_many(usage, vm_of(usage, row->vm), row)) {
+            fold(cluster, used);
+        }
+    }
+    if (usage->gaps)
+        close_gaps(usage);
+}
+
+bool usage_read(struct cluster *cluster, uint64_t after, size_t *from)
+{
+    struct usage *usage = cluster->usage;
+    *from = (size_t)(uint32_t)after;
+    if (after)
+        return (uint32_t)(after >> 32) == (uint32_t)(usage->generation + 1);
+    if (!usage->read_lately)
+        usage->read_until = loop_now(cluster->loop) + READ_MS;
+    usage->read_lately = true;
+    return true;
+}
+
+uint64_t usage_read_on(const struct cluster *cluster, size_t next)
+{
+    return (uint64_t)(uint32_t)(cluster->usage->generation + 1) << 32 | next;
+}
+
+void usage_read_end(struct cluster *cluster) { cluster->usage->read_until = 0; }
