@@ -35,7 +35,8 @@ static ctl_code accepted(struct conn *conn, const struct hello *hello, char *tex
     return CTL_OK;
 }
 
-static const struct hello_policy policy = { "test-host 1", 77, of, identify, accepted };
+static const struct hello_policy policy = { .software = "test-host 1", .incarnation = 77, .of = of,
+                                             .identify = identify, .accepted = accepted };
 
 static void on_hello(struct conn *conn, struct loop_call *call, void *args)
 {
