@@ -5,6 +5,9 @@
 
 struct map_entry { struct map_entry *next; void *value; uint32_t hash; size_t size; unsigned char key[]; };
 
+/* So few that were added are put into their places one by one; so many at most are looked through for one that goes. */
+enum { FEW = 16, LOOKED_THROUGH = 256 };
+
 struct key { const unsigned char *bytes; size_t size; };
 struct id_key { unsigned char bytes[8]; };
 
@@ -62,6 +65,64 @@ static bool grow(struct map *map)
     return true;
 }
 
+static struct key key_of(const struct map_entry *entry) { return (struct key){ entry->key, entry->size }; }
+
+/* How many of the first `count` entries have a key that is not greater. */
+static size_t place_of(const struct map *map, size_t count, struct key key)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare(key_of(map->sorted[middle]), key) > 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* One that is new. */
+static void list(struct map *map, struct map_entry *entry)
+{
+    size_t used = map->ordered + map->added;
+    if (map->stale)
+        return;
+    if (used == map->room) {
+        size_t room = map->room ? 2 * map->room : 16;
+        struct map_entry **sorted = realloc(map->sorted, room * sizeof *sorted);
+        map->stale = !sorted;
+        if (!sorted)
+            return;
+        map->sorted = sorted;
+        map->room = room;
+    }
+    map->sorted[used] = entry;
+    if (!map->added && (!used || compare(key_of(map->sorted[used - 1]), key_of(entry)) < 0))
+        map->ordered++;
+    else
+        map->added++;
+}
+
+/* One that goes. */
+static void unlist(struct map *map, const struct map_entry *entry)
+{
+    if (map->stale)
+        return;
+    size_t used = map->ordered + map->added, at = place_of(map, map->ordered, key_of(entry));
+    if (at && map->sorted[at - 1] == entry) {
+        at--;
+        map->ordered--;
+    } else if (map->added > LOOKED_THROUGH) {
+        map->stale = true;
+        return;
+    } else {
+        for (at = map->ordered; map->sorted[at] != entry;)
+            at++;
+        map->added--;
+    }
+    memmove(map->sorted + at, map->sorted + at + 1, (used - at - 1) * sizeof *map->sorted);
+}
+
 static void *get(const struct map *map, struct key key)
 {
     struct map_entry *entry = map->count ? *find(map, key, hash_of(key)) : NULL;
@@ -85,7 +146,7 @@ static bool put(struct map *map, struct key key, void *value)
     memcpy(entry->key, key.bytes, key.size);
     *at = entry;
     map->count++;
-    map->dirty = true;
+    list(map, entry);
     return true;
 }
 
@@ -97,10 +158,10 @@ static void *take(struct map *map, struct key key)
     if (!entry)
         return NULL;
     void *value = entry->value;
+    unlist(map, entry);
     *at = entry->next;
     free(entry);
     map->count--;
-    map->dirty = true;
     return value;
 }
 
@@ -131,40 +192,71 @@ void *map_remove_id(struct map *map, uint64_t id)
 static int compare_entries(const void *a, const void *b)
 {
     const struct map_entry *x = *(struct map_entry *const *)a, *y = *(struct map_entry *const *)b;
-    return compare((struct key){ x->key, x->size }, (struct key){ y->key, y->size });
+    return compare(key_of(x), key_of(y));
+}
+
+/* The array anew, from the buckets. */
+static bool list_all(struct map *map)
+{
+    size_t room = map->room > map->count ? map->room : map->count + 1, at = 0;
+    struct map_entry **sorted = realloc(map->sorted, room * sizeof *sorted);
+    if (!sorted)
+        return false;
+    map->sorted = sorted;
+    map->room = room;
+    for (size_t i = 0; i < map->bucket_count; i++)
+        for (struct map_entry *entry = map->buckets[i]; entry; entry = entry->next)
+            sorted[at++] = entry;
+    map->ordered = 0;
+    map->added = at;
+    map->stale = false;
+    return true;
+}
+
+static void insert_few(struct map *map)
+{
+    for (; map->added; map->added--, map->ordered++) {
+        struct map_entry *entry = map->sorted[map->ordered];
+        size_t at = place_of(map, map->ordered, key_of(entry));
+        memmove(map->sorted + at + 1, map->sorted + at, (map->ordered - at) * sizeof *map->sorted);
+        map->sorted[at] = entry;
+    }
+}
+
+/* Those that were added are sorted, and merged with the others from the end on. */
+static void merge(struct map *map)
+{
+    size_t count = map->added, before = map->ordered, at = before + count;
+    struct map_entry **added = before ? malloc(count * sizeof *added) : NULL;
+    if (added) {
+        memcpy(added, map->sorted + before, count * sizeof *added);
+        qsort(added, count, sizeof *added, compare_entries);
+    } else {
+        qsort(map->sorted, at, sizeof *map->sorted, compare_entries);
+    }
+    map->ordered = at;
+    map->added = 0;
+    while (added && count)
+        if (before && compare_entries(&map->sorted[before - 1], &added[count - 1]) > 0)
+            map->sorted[--at] = map->sorted[--before];
+        else
+            map->sorted[--at] = added[--count];
+    free(added);
 }
 
 static bool sort(struct map *map)
 {
-    if (!map->dirty)
-        return true;
-    struct map_entry **sorted = realloc(map->sorted, (map->count ? map->count : 1) * sizeof *sorted);
-    size_t at = 0;
-    if (!sorted)
+    if (map->stale && !list_all(map))
         return false;
-    map->sorted = sorted;
-    for (size_t i = 0; i < map->bucket_count; i++)
-        for (struct map_entry *entry = map->buckets[i]; entry; entry = entry->next)
-            sorted[at++] = entry;
-    qsort(sorted, at, sizeof *sorted, compare_entries);
-    map->dirty = false;
+    if (map->added > FEW)
+        merge(map);
+    insert_few(map);
     return true;
 }
 
 static size_t after(struct map *map, struct key key)
 {
-    if (!sort(map))
-        return map->count;
-    size_t low = 0, high = map->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        struct map_entry *entry = map->sorted[middle];
-        if (compare((struct key){ entry->key, entry->size }, key) > 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
+    return sort(map) ? place_of(map, map->ordered, key) : map->count;
 }
 
 size_t map_after(struct map *map, const char *name) { return *name ? after(map, name_key(name)) : 0; }

@@ -1,5 +1,5 @@
 # What the daemons share: loop, links, tickets, secrets, configuration.
-TESTS_CONTROL_COMMON_UNITS    := loop hostile ticket secret config tls authority
+TESTS_CONTROL_COMMON_UNITS    := loop hostile ticket secret config tls authority map
 TESTS_CONTROL_COMMON_BINARIES := $(addprefix $(BUILD)/tests/control_common_,$(TESTS_CONTROL_COMMON_UNITS))
 # db_worker.o wants an implementation; these tests have no database.
 TESTS_CONTROL_COMMON_OBJECTS  := $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
