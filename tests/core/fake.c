@@ -122,7 +122,7 @@ static void hello(rpc_request *r)
                                     : 0,
                .major = fake_options.major ? fake_options.major : FLYT_PROTOCOL_MAJOR, .minor = 0, .server = "fake",
                .refusal = (char *)(fake_options.refusal ? fake_options.refusal : ""), .driver_version = 13000,
-               .capabilities = fake_options.room ? FLYT_CAP_ROOM : 0,
+               .capabilities = (fake_options.room ? FLYT_CAP_ROOM : 0) | (fake.life ? FLYT_CAP_MOVES : 0),
                .window = fake.window, .window_size = WINDOW_SIZE, .granularity = GRANULARITY,
                .granted = grant(&args.wish, devices), .devices = { (u_int)count, devices });
     if (fake_options.refusal || fake_options.major)
@@ -136,7 +136,7 @@ static void map(rpc_request *r)
     arguments(r, (xdrproc_t)xdr_map_args, &a);
     uint64_t limit = fake_options.memory ? fake_options.memory : UINT64_C(1) << 30;
     bool aligned = a.address % GRANULARITY == 0 && a.size && a.piece && a.piece % GRANULARITY == 0 &&
-                   a.size % a.piece == 0 && a.least && a.least % a.piece == 0 && a.least <= a.size;
+                   a.size % a.piece == 0 && a.least % a.piece == 0 && a.least <= a.size;
     if (fake_mapped[fake.context_device[a.context]] + a.size > limit)
         a.size = a.least;
     for (struct fake_piece *p = fake.pieces; p; p = p->next)
@@ -441,9 +441,42 @@ int __lsan_is_turned_off(void)
     return core_forked();
 }
 
-static void *serve(void *unused)
+static void queue_clear(struct fake_queue *queue)
 {
-    (void)unused;
+    for (struct fake_op *next, *op = queue->first; op; op = next) {
+        next = op->next;
+        xdr_free(op->free_args, &op->a);
+        free(op);
+    }
+    *queue = (struct fake_queue){ 0 };
+}
+
+/* Nothing of what it was told is left. */
+static void begin_anew(void)
+{
+    pthread_mutex_lock(&fake.lock);
+    for (unsigned i = 0; i < FAKE_STREAMS; i++) {
+        queue_clear(&fake.queues[i]);
+        fake.counted[i] = 0;
+    }
+    for (struct fake_piece *next, *p = fake.pieces; p; p = next) {
+        next = p->next;
+        free(p->bytes);
+        free(p);
+    }
+    fake.pieces = NULL;
+    memset((void *)fake_mapped, 0, sizeof fake_mapped);
+    fake.sticky = fake.latched = 0;
+    fake.events_waiting = fake.due_count = fake.serial = 0;
+    fake.text[0] = 0;
+    if (--fake.life == 1 && fake_options.last.due)
+        fake.due[fake.due_count++] =
+            (flyt_event){ .kind = FLYT_EVENT_HOST_FUNCTION, .flyt_event_u.due = { UINT32_MAX - 7, 0 } };
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static void serve_one(void)
+{
     char error[RPC_ERROR_SIZE];
     int fd;
     for (unsigned cuts = fake_options.cuts; (fd = rpc_listener_accept(fake.listener)) < 0 || cuts;)
@@ -459,11 +492,13 @@ static void *serve(void *unused)
     for (;;) {
         rpc_request *r = NULL;
         if (rpc_server_next(fake.server, 20, &r, error))
-            return NULL;
+            return;
         pthread_mutex_lock(&fake.lock);
         if (r) {
             uint32_t p = rpc_request_procedure(r);
             fake_calls[p < 256 ? p : 255]++;
+            if (fake.life == 1 && p && p == fake_options.last.latched_at)
+                fake.latched = 1;
             if (p == fake_options.close_at && p)
                 rpc_server_shutdown(fake.server);
             else if (fake_options.garbage_at && p == fake_options.garbage_at)
@@ -478,6 +513,15 @@ static void *serve(void *unused)
             fake_advance();
         pthread_mutex_unlock(&fake.lock);
     }
+}
+
+static void *serve(void *unused)
+{
+    (void)unused;
+    fake.life = fake_options.lives ? fake_options.lives + 1 : 0;
+    for (serve_one(); fake.life > 1; serve_one())
+        begin_anew();
+    return NULL;
 }
 
 /* ---- the test's side ---- */

@@ -29,6 +29,14 @@ struct fake_options {
     bool room;                        /* says that there is room for a context */
     int refuses_contexts;             /* the next so many calls that make one, with 2 */
     bool software;                    /* its devices are named as the software GPU's */
+    unsigned lives;                   /* so often it begins anew behind a connection that was lost */
+    struct {                          /* of the last life: it lies */
+        bool progress;                /* about a stream that nobody has made, in each answer */
+        bool due;                     /* that a host function is due that nobody has given it */
+        bool no_progress;             /* it says of no stream how far it has come */
+        uint32_t latched_at;          /* an error comes with each answer to this procedure */
+        const char *print;            /* instead of `print` */
+    } last;
     bool        shared;               /* goes on through shared memory if the client wants to */
 };
 

@@ -51,7 +51,10 @@ void fake_fill_head(flyt_head *head, int result, flyt_progress *progress, flyt_t
     head->latched = fake.latched;
     fake.latched = 0;
     unsigned count = 0;
-    for (unsigned i = 0; i < FAKE_STREAMS && count < FLYT_MAX_PROGRESS; i++)
+    const bool last = fake.life == 1;
+    if (last && fake_options.last.progress)
+        progress[count++] = (flyt_progress){ .stream = UINT32_MAX - 7, .done = UINT64_MAX };
+    for (unsigned i = 0; i < FAKE_STREAMS && count < FLYT_MAX_PROGRESS && !(last && fake_options.last.no_progress); i++)
         if (fake.queues[i].changed) {
             progress[count++] = (flyt_progress){ .stream = i, .done = fake.queues[i].done };
             fake.queues[i].changed = false;
@@ -138,8 +141,9 @@ static bool run_launch(const launch_args *a)
         for (uint32_t i = 0; i < p.count; i++)
             if (!fake_memory_copy(p.address + 4 * i, &p.value, 4, true))
                 fake.sticky = 700;
-        if (fake_options.print)
-            strncat(fake.text, fake_options.print, sizeof fake.text - strlen(fake.text) - 1);
+        const char *print = fake.life == 1 && fake_options.last.print ? fake_options.last.print : fake_options.print;
+        if (print)
+            strncat(fake.text, print, sizeof fake.text - strlen(fake.text) - 1);
         return true;
     }
 }

@@ -56,6 +56,7 @@ extern struct fake {
     flyt_event         due[FLYT_MAX_EVENTS];
     unsigned           due_count, serial;
     int                offers;
+    unsigned           life; /* so many are left, this one included; 0: it has but one */
     uint64_t           window;
     bool image_lacks; /* the bytes of the last one have not come */
     bool no_module;   /* the last one was refused */

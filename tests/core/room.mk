@@ -1,6 +1,6 @@
 # Tests of the client core: its objects with a scripted server in the same process (fake.h).
 TESTS_CORE_NAMES   := test_parts test_session test_memory test_copies test_lanes test_streams test_contexts \
-                      test_promises test_work test_ops test_gate
+                      test_promises test_work test_ops test_gate test_replay
 TESTS_CORE_SHARED  := tests/core/isolated.c tests/core/fake.c tests/core/fake_device.c tests/core/work.c
 TESTS_CORE_OBJECTS := $(call objects,$(TESTS_CORE_NAMES:%=tests/core/%.c) $(TESTS_CORE_SHARED))
 TESTS              += $(TESTS_CORE_NAMES:test_%=$(BUILD)/tests/core_%)

@@ -174,6 +174,8 @@ static void answered(struct rpc_recorder *recorder, const struct rpc_call *rpc, 
         fails(r, "no memory is left");
     if (!call->in_flight) {
         take_progress(r, &reply);
+        if (rpc->procedure == FLYT_EVENTS && reply.answer.latched)
+            differs(r, FLYT_EVENTS, "an error before the answer");
         if (rpc->procedure == FLYT_EVENTS && !dues_take(&r->dues, reply.rest, reply.answer.body))
             fails(r, "what the new GPU server said of host functions could not be read");
     } else {
@@ -307,7 +309,9 @@ static bool events_hear(void *context)
     rpc_client_wait(r->client, &call->rpc);
     r->events = call->next;
     free(call);
-    return !rpc_client_lost(r->client) || fails(r, "the new GPU server was lost");
+    if (rpc_client_lost(r->client))
+        return fails(r, "the new GPU server was lost");
+    return !*r->why; /* what it said made no sense: nothing is waited for any more */
 }
 
 static bool submit(struct replay *r, struct replay_call *call)
@@ -554,7 +558,7 @@ static bool run_all(struct replay *r)
     if (!unanswered_find(&r->unanswered))
         return fails(r, "no memory is left");
     for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry))
-        if (!follow(r, entry))
+        if (!follow(r, entry) || *r->why)
             return false;
     return await_texts(r) && send_events(r);
 }
