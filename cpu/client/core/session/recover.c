@@ -89,13 +89,31 @@ static int devices_equal(struct move *move)
     return move_ask_devices(move);
 }
 
+/* A thread may just be naming the old one, so all that there were stay. */
+static void uri_adopt(const char *uri)
+{
+    static struct old_uri {
+        char *uri;
+        struct old_uri *older;
+    } * old;
+    if (strcmp(uri, core_session.uri) == 0)
+        return;
+    struct old_uri *kept = malloc(sizeof *kept);
+    char *copy = kept ? strdup(uri) : NULL;
+    if (!copy) {
+        free(kept);
+        return;
+    }
+    *kept = (struct old_uri){ core_session.uri, old };
+    old = kept;
+    core_session.uri = copy;
+}
+
 static void facts_adopt(const hello_result *hello, const char *uri)
 {
-    char *copy = strdup(uri);
     core_session.hello.session = hello->session;
     memcpy(core_session.hello.nonce, hello->nonce, sizeof core_session.hello.nonce);
-    if (copy)
-        core_session.uri = copy; /* the old one is kept: a thread may just be naming it */
+    uri_adopt(uri);
 }
 
 enum end { RECOVERED, NOT_REACHED, NOT_REPEATED };
@@ -200,8 +218,7 @@ static enum end try_cluster(char *why, size_t size)
         return NOT_REPEATED;
     }
     attach_wait_begin();
-    manager_forget();
-    int code = manager_ask(&place);
+    int code = manager_ask_again(&place);
     for (uint64_t until = clock_now() + RECOVER_NS; !code && end == NOT_REACHED && clock_now() < until;) {
         end = try_place(&place, why, size);
         if (end != NOT_REACHED)
@@ -212,8 +229,7 @@ static enum end try_cluster(char *why, size_t size)
         if (code || place.server != before)
             continue;
         manager_place_free(&place); /* the cluster may have learnt meanwhile that the server is gone */
-        manager_forget();
-        code = manager_ask(&place);
+        code = manager_ask_again(&place);
     }
     attach_wait_end(0);
     atomic_store(&manager_in_use, false);
