@@ -29,11 +29,20 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* fill(address, count, value); count_up(out): adds 1 to a variable, and stores it at out; add(address, count, value);
+/* print(n): says "hello n"; fill(address, count, value); count_up(out): adds 1 to a variable, and stores it at out; add(address, count, value);
    clock(out): stores the time; slow(address, turns): takes long, and adds 1 then. */
 static const char ptx[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
     ".global .align 4 .u32 hidden;\n"
+    ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+    ".global .align 1 .b8 text[10] = {104, 101, 108, 108, 111, 32, 37, 100, 10, 0};\n"
+    ".visible .entry print(.param .u32 n) {\n"
+    "  .local .align 8 .b8 args[8]; .reg .u64 %d<5>; .reg .u32 %i<3>; .reg .pred %p;\n"
+    "  mov.u32 %i1, %tid.x; setp.ne.u32 %p, %i1, 0; @%p ret;\n"
+    "  mov.u64 %d1, args; cvta.local.u64 %d2, %d1; ld.param.u32 %i1, [n]; st.local.u32 [%d1], %i1;\n"
+    "  mov.u64 %d3, text; cvta.global.u64 %d4, %d3;\n"
+    "  { .param .b64 f; .param .b64 a; .param .b32 r; st.param.b64 [f], %d4; st.param.b64 [a], %d2;\n"
+    "  call.uni (r), vprintf, (f, a); ld.param.b32 %i2, [r]; }\n  ret;\n}\n"
     ".visible .entry fill(.param .u64 a, .param .u32 n, .param .u32 v) {\n"
     "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
     "  ld.param.u64 %a1, [a]; ld.param.u32 %i1, [n]; ld.param.u32 %i2, [v]; mov.u32 %i3, %tid.x;\n"
@@ -271,6 +280,50 @@ static void body_host_functions(void)
     CHECK(atomic_load(&functions_run) == FUNCTIONS);
     for (uint32_t i = 0; i < FUNCTIONS; i++)
         CHECK(order[i] == i);
+}
+
+/* What was printed comes once, whether the program had it before the loss, or its call had no answer, or nobody had
+   asked for it. */
+enum { PRINTED = 12 };
+
+static void body_printed(void)
+{
+    core_context *c = begin("journal");
+    uint64_t out = allocate(c, 4096);
+    uint32_t zero = 0, turns = 1000000;
+    CHECK(copy_in(c, 0, out, &zero, sizeof zero, true) == 0);
+    for (uint32_t i = 0; i < PRINTED; i++) {
+        CHECK(launch(c, 0, "print", (void *[]){ &i }) == 0);
+        if (i % 4 == 1)
+            CHECK(launch(c, 0, "slow", (void *[]){ &out, &turns }) == 0);
+        if (i % 4 < 3)
+            CHECK(core_stream_synchronize(c, 0) == 0);
+        if (i % 4 != 1)
+            CHECK(kill_workers() > 0);
+        if (i % 4 == 0 && fork() == 0) {
+            pause_ms(20);
+            kill_workers();
+            _exit(0);
+        }
+    }
+    CHECK(core_context_synchronize(c) == 0 && word_at(c, out) == PRINTED / 4);
+    while (wait(NULL) > 0)
+        ;
+}
+
+TEST(printed)
+{
+    static char output[65536];
+    assert_int_equal(isolated_output(body_printed, 60, output, sizeof output), 0);
+    const char *at = output;
+    for (unsigned i = 0; i < PRINTED; i++) {
+        char line[32];
+        snprintf(line, sizeof line, "hello %u\n", i);
+        at = strstr(at, line);
+        assert_non_null(at);
+        at += strlen(line);
+    }
+    assert_null(strstr(at, "hello"));
 }
 
 /* ---- several threads, at any moment ---- */
