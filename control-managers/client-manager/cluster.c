@@ -246,6 +246,9 @@ static void take_notice(struct manager *manager, client_event_kind kind, const c
     struct program *program = program_find(manager, notice->key);
     if (!program || program->ended || (kind == CLIENT_EVENT_LOST && program->server == CLIENT_SUSPENDED))
         return;
+    /* it may have asked for another one before this came, and have it by now */
+    if (kind == CLIENT_EVENT_LOST && notice->server && program->server && notice->server != program->server)
+        return;
     switch (kind) {
     case CLIENT_EVENT_LOST:
         log_warning("event=server-lost program=%llu pid=%u server=%llu why=\"%s\"", (unsigned long long)program->key,

@@ -477,6 +477,17 @@ static void handle_attach(struct conn *conn, struct loop_call *call, void *objec
     program_ask(program);
 }
 
+/* Its server is lost, and it makes its session again. */
+static void ask_again(struct program *program)
+{
+    program->server = program->held = 0;
+    program->state = PROGRAM_ASKING;
+    program->sent = false;
+    program_tell(program, CTL_WAITING, "another GPU server is asked for", 0);
+    program->news = false;
+    program_ask(program);
+}
+
 static void handle_wait(struct conn *conn, struct loop_call *call, void *object)
 {
     const program_wait_args *args = object;
@@ -493,6 +504,8 @@ static void handle_wait(struct conn *conn, struct loop_call *call, void *object)
         program->news = false;
         if (cluster_renew(program) != 0)
             program_tell(program, CTL_LOST, "the cluster manager cannot be reached for a new ticket", 0);
+    } else if (args->renew && program->state == PROGRAM_REFUSED) {
+        ask_again(program);
     }
     hold_call(program, call, BEAT_MS);
 }

@@ -57,7 +57,7 @@ static void of_cluster(struct sample_page *page, struct cluster *cluster)
     const struct program *first = cluster->queue;
     sample(page, COUNTER, "flyt_events_total", "", "", (double)(cluster->events.next - 1));
     sample(page, GAUGE, "flyt_queue_length", "", "", (double)cluster->queue_length);
-    sample(page, GAUGE, "flyt_queue_oldest_seconds", "", "", first ? (double)(loop_time() - first->since) / 1e6 : 0);
+    sample(page, GAUGE, "flyt_queue_oldest_seconds", "", "", first ? (double)(loop_time() - first->asked) / 1e6 : 0);
     sample(page, GAUGE, "flyt_db_waiting", "", "", (double)db_worker_waiting(cluster->db));
     of_loop(page, loop_held(cluster->loop));
 }

@@ -209,6 +209,7 @@ struct program {
     client_wait wait; /* as asked */
     uint32_t wait_ms;
     int64_t since;
+    int64_t asked; /* when it asked for the server that it has or waits for; loop_time */
     int64_t move_begun, move_advised; /* loop_time, 0: never: policy.h */
     struct loop_timer patience;
     struct loop_timer end; /* killed: until its node ends it */

@@ -102,7 +102,7 @@ static bool help_first(struct cluster *cluster, const struct movable *all)
     struct program *first = queue_first_lacking_room(cluster);
     struct balance_step *steps = first ? calloc(all->count + 1, sizeof *steps) : NULL;
     size_t count = 0;
-    if (steps && loop_time() - first->since >= WAITED_US) {
+    if (steps && loop_time() - first->asked >= WAITED_US) {
         struct place_request wanted = server_request(cluster, first);
         /* Moves make room on one GPU only. */
         if (wanted.gpus == 1)

@@ -291,6 +291,11 @@ void client_handle_request(struct conn *conn, struct loop_call *call, void *obje
         program = program_create(cluster, vm, &args->prog, 0);
         code = program ? server_seek(cluster, program, args->wait, args->wait_ms, buffers.text)
                        : (ctl_code)explain(buffers.text, CTL_INTERNAL, "no memory for another program");
+    } else if (program->state == ADMIN_PROGRAM_LOST) {
+        program->tries = 0; /* it makes its session again: recovery.c */
+        program->avoid_count = 0;
+        program->asked = loop_time();
+        code = server_seek(cluster, program, args->wait, args->wait_ms, buffers.text);
     }
     if (code == CTL_OK || code == CTL_WAITING) {
         program_fill_answer(cluster, program, &answer, &buffers);

@@ -159,7 +159,7 @@ static uint64_t patience_of(const struct cluster *cluster, const struct program 
 
 void program_limit_wait(struct cluster *cluster, struct program *program)
 {
-    uint64_t most = patience_of(cluster, program), waited = (uint64_t)(loop_time() - program->since) / 1000;
+    uint64_t most = patience_of(cluster, program), waited = (uint64_t)(loop_time() - program->asked) / 1000;
     bool waits = program_may_wait(cluster, program);
     uint64_t left = !waits ? SETTLE_MS : most > waited ? most - waited : 1;
     if (!waits || most)

@@ -208,12 +208,13 @@ static void release_programs(struct cluster *cluster, struct server *server, ctl
     while (server->programs) {
         struct program *program = server->programs;
         bool had_it = program->state == ADMIN_PROGRAM_RUNNING;
+        if (had_it)
+            program_notify(cluster, program, CLIENT_EVENT_LOST, code, why);
         program->leaving = why;
         program_attach(program, NULL);
         program->leaving = NULL;
         if (had_it) {
             program->state = ADMIN_PROGRAM_LOST;
-            program_notify(cluster, program, CLIENT_EVENT_LOST, code, why);
             continue;
         }
         bool lasts = code == CTL_DENIED || code == CTL_NO_ROOM || (code == CTL_INTERNAL && !server->never_ready);
@@ -344,9 +345,9 @@ static void starts_again(struct cluster *cluster, struct server *server, const c
         next = program->server_next;
         if (program->state != ADMIN_PROGRAM_RUNNING)
             continue;
+        program_notify(cluster, program, CLIENT_EVENT_LOST, CTL_LOST, why);
         program_attach(program, NULL);
         program->state = ADMIN_PROGRAM_LOST;
-        program_notify(cluster, program, CLIENT_EVENT_LOST, CTL_LOST, why);
     }
 }
 

@@ -313,7 +313,7 @@ struct program *program_create(struct cluster *cluster, struct vm *vm, const ctl
     program->pid = what->pid;
     program->uid = what->uid;
     program->vm = vm;
-    program->since = loop_time();
+    program->since = program->asked = loop_time();
     program->vm_next = vm->programs;
     program->vm_back = &vm->programs;
     if (program->vm_next)

@@ -4,7 +4,7 @@
     recovers.py BIN -
 
 shows: recovery: with `vm set --recovery journal` a program goes on after the loss of its worker, its GPU server and its
-   node, with the same values; listings and events say so
+   node, with the same values and the same ID; listings and events say so
 shows: recovery: a program that is not protected any more is shown as such, with the reason, and gets error 46; one
    that is to have no recovery gets 46 too; a wish that makes no sense is refused
 shows: recovery: the commands of docs/elastic.md do what it says
@@ -79,11 +79,14 @@ def kill_all(pids):
 
 
 def recovered(cluster, a, what, count):
+    known = a.row()["id"]
     for _ in range(3):
         a.goes_on()
     until(lambda: a.row()["recovery"] == "recovered", lambda: f"it is shown as recovered: {a.row()}")
     assert cluster.kinds().count("program-recovered") == count, cluster.kinds()
-    ok(f"{what} was killed: the program goes on, and listing and events say so")
+    assert a.row()["id"] == known and a.row()["state"] == "running", (known, a.row())
+    assert cluster.kinds().count("program-ended") == 0, cluster.kinds()
+    ok(f"{what} was killed: the program goes on as the same one, and listing and events say so")
 
 
 def protected(cluster):

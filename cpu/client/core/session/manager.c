@@ -284,6 +284,53 @@ int manager_ask(struct manager_place *place)
     return code;
 }
 
+/* The connection ends for the program, which is about to ask anew; another thread may still be looking at it. */
+static void manager_forget(void)
+{
+    rpc_client *client = atomic_exchange(&manager, NULL);
+    if (client)
+        rpc_client_shutdown(client);
+}
+
+/* A place for this program, which has had one. False: the client manager does not know it, or has gone away. */
+static bool ask_as_before(manager_answer *answer)
+{
+    enum { TRIES = 3, PAUSE_MS = 200 };
+    static manager_wait_args again = { .renew = 1 };
+    if (manager_is_away() && !manager_come_back(0))
+        return false;
+    bool answered = manager != NULL;
+    /* The first question may be answered by what has just become of its server, the next one is for another one. */
+    for (unsigned tries = 0; answered && tries < TRIES; tries++) {
+        if (tries)
+            nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * CLOCK_NS_PER_MS }, NULL);
+        xdr_free((xdrproc_t)xdr_manager_answer, answer);
+        memset(answer, 0, sizeof *answer);
+        answered = manager_call(MANAGER_WAIT, (void *)(uintptr_t)xdr_manager_wait_args, &again,
+                                (void *)(uintptr_t)xdr_manager_answer, answer) &&
+                   manager_wait(answer);
+        if (answered && answer->status.code != MANAGER_LOST)
+            return true;
+    }
+    return false;
+}
+
+int manager_ask_again(struct manager_place *place)
+{
+    manager_answer answer;
+    memset(&answer, 0, sizeof answer);
+    memset(place, 0, sizeof *place);
+    attach_wait_watch(manager);
+    bool answered = ask_as_before(&answer);
+    attach_wait_watch(NULL);
+    int code = answered ? manager_take(&answer, place) : CORE_OK;
+    xdr_free((xdrproc_t)xdr_manager_answer, &answer);
+    if (answered)
+        return code;
+    manager_forget();
+    return manager_ask(place);
+}
+
 int manager_ask_other(struct manager_place *place, const char *why)
 {
     manager_answer answer;
@@ -333,13 +380,6 @@ void manager_tell_transport(const char *mode, const char *why)
     call.args = &args;
     if (rpc_client_submit(manager, &call) != RPC_SUCCESS)
         log_info("the client manager is not told how this program reaches its GPU server: the connection has ended");
-}
-
-void manager_forget(void)
-{
-    rpc_client *client = atomic_exchange(&manager, NULL);
-    if (client)
-        rpc_client_shutdown(client);
 }
 
 void manager_ask_recovery(char *wish, size_t size)
