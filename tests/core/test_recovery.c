@@ -29,8 +29,8 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* print(n): says "hello n"; fill(address, count, value); count_up(out): adds 1 to a variable, and stores it at out; add(address, count, value);
-   clock(out): stores the time; slow(address, turns): takes long, and adds 1 then. */
+/* print(n): says "hello n". fill(address, count, value). count_up(out): adds 1 to a variable, and stores it at out.
+   add(address, count, value). clock(out): stores the time. slow(address, turns): takes long, and adds 1 then. */
 static const char ptx[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
     ".global .align 4 .u32 hidden;\n"

@@ -3,8 +3,7 @@
  * the program goes on, or gets 46. And what the journal reads of answers. Each session in a process of its own.
  *
  * shows: recovery: a new server that names streams or host functions that nobody has, prints something else, or
- *   reports an error that there was not, makes the program get error 46 at the most; the same for answers that cannot be
- *   read
+ *   reports an error that there was not, makes the program get error 46 at the most; so do answers that cannot be read
  */
 #include "cpu/client/core/session/replay_dues.h"
 #include "cpu/client/core/wire/journal.h"
@@ -31,8 +30,8 @@ static void count(void *unused, int status)
     atomic_fetch_add(&functions_run, status == 0);
 }
 
-/* Work, a loss, and more work. What the call gives that waits for the recovery. A server that says nothing of its streams
-   would have to be believed that a host function holds one. */
+/* Work, a loss, and more work. What the call gives that waits for the recovery. No host function holds the stream of a
+   server that says nothing of its streams: it could only be waited for. */
 static int lose(void)
 {
     core_context *c = begin();

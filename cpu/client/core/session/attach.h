@@ -22,7 +22,7 @@ struct manager_place {                /* of a GPU server; freed by manager_place
 bool manager_wanted(const char *default_server);
 /* A result code; what failed has been said. May wait in the queue. Asked again, it gives back what it got before. */
 int  manager_ask(struct manager_place *);
-/* The same for a program whose server was lost, and that is to stay the same program for the cluster, if it can. */
+/* As manager_ask, for a program whose server was lost, and that stays the same program for the cluster, if it can. */
 int  manager_ask_again(struct manager_place *);
 /* Whether the program is to survive the loss of its server: what its VM is entitled to, "" where nobody says. */
 void manager_ask_recovery(char *wish, size_t size);
