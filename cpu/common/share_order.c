@@ -10,10 +10,12 @@ _Static_assert(ANSWER_HEAD + SHARE_ANSWER_TEXT == SHARE_ANSWER_SIZE, "the text f
 
 enum { DEPARTS = 1, ARRIVES = 2 };
 
-static bool of_program(const struct share_order *order)
+static bool has_address(const struct share_order *order)
 {
-    return order->kind == SHARE_BRIDGE || order->kind == SHARE_LANES;
+    return order->kind == SHARE_LANES || order->kind == SHARE_LINKS;
 }
+
+static bool of_program(const struct share_order *order) { return order->kind == SHARE_BRIDGE || has_address(order); }
 
 size_t share_order_put(const struct share_order *order, uint8_t out[SHARE_ORDER_MOST_SIZE])
 {
@@ -24,7 +26,7 @@ size_t share_order_put(const struct share_order *order, uint8_t out[SHARE_ORDER_
     out = little_put(out, bridge ? order->program : order->memory, 8);
     out = little_put(out, bridge ? order->departs ? DEPARTS : ARRIVES : order->sms, 4);
     out = little_put(out, order->within_ms, 4);
-    if (order->kind != SHARE_LANES)
+    if (!has_address(order))
         return SHARE_ORDER_SIZE;
     memset(out, 0, SHARE_ADDRESS_SIZE);
     memcpy(out, order->address, strnlen(order->address, SHARE_ADDRESS_SIZE - 1));
@@ -49,7 +51,7 @@ bool share_order_get(const uint8_t *at, size_t size, struct share_order *order)
     if (size < SHARE_ORDER_SIZE || little_get(&at, 4) != ORDER_MAGIC)
         return false;
     *order = (struct share_order){ .kind = (uint32_t)little_get(&at, 4) };
-    if (size != (order->kind == SHARE_LANES ? SHARE_ORDER_MOST_SIZE : SHARE_ORDER_SIZE))
+    if (size != (has_address(order) ? SHARE_ORDER_MOST_SIZE : SHARE_ORDER_SIZE))
         return false;
     order->number = little_get(&at, 8);
     if (of_program(order)) {

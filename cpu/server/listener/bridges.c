@@ -33,11 +33,11 @@ static const struct worker *worker_of(const struct workers *w, uint64_t program)
     return wanted || count == 1 ? found : NULL;
 }
 
-bool bridges_lanes(const struct workers *w, uint64_t program, const char *address, const int *fds, unsigned count)
+bool bridges_connections(const struct workers *w, const struct share_order *order, const int *fds, unsigned count)
 {
-    const struct worker *worker = worker_of(w, program);
-    struct worker_lanes message = { .word = WORKER_LANES };
-    snprintf(message.address, sizeof message.address, "%s", address);
+    const struct worker *worker = worker_of(w, order->program);
+    struct worker_lanes message = { .word = order->kind == SHARE_LANES ? WORKER_LANES : WORKER_LINKED };
+    snprintf(message.address, sizeof message.address, "%s", order->address);
     return worker && fd_message_send(worker->socket, &message, sizeof message, fds, count) == 0;
 }
 

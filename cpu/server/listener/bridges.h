@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cpu/common/share_order.h"
 #include "cpu/server/listener/workers.h"
 
 /* Ends for programs that have not come yet; when there are more, the oldest goes. */
@@ -21,9 +22,9 @@ struct bridges {
 
 /* Takes fd over. departs: the program is here, and leaves; false: it is not here. Else it comes. */
 bool bridges_add(struct bridges *, const struct workers *, uint64_t program, bool departs, int fd);
-/* Connections to the server of another node, `address`, for the worker of a program that leaves. The descriptors stay
-   the caller's. False: the program is not here. */
-bool bridges_lanes(const struct workers *, uint64_t program, const char *address, const int *fds, unsigned count);
+/* Connections to another server, for the worker of a program that leaves (SHARE_LANES) or makes a link (SHARE_LINKS).
+   The descriptors stay the caller's. False: the program is not here. */
+bool bridges_connections(const struct workers *, const struct share_order *, const int *fds, unsigned count);
 /* A worker is about to get the connection of that program: the end goes with it. The listener keeps it, too, because
    the program has shown only its pass, which others may have seen. */
 void bridges_lend(const struct bridges *, const struct worker *, uint64_t program);

@@ -18,8 +18,11 @@ void dial_begin(const char *list, int socket, const struct worker_dial *);
 
 /* ---- the worker's part (dial_worker.c) ---- */
 
-/* As links_ways.dial says. */
+/* As links_ways.dial says: asks the listener, or waits for what the node manager gives. */
 int dial_ask(const char *address, unsigned count, uint64_t deadline, int *fds, char *error);
+int dial_await(const char *address, unsigned count, uint64_t deadline, int *fds, char *error);
+/* Connections that the node manager has made to `address`. Takes the descriptors over. */
+void dial_given(const char *address, const int *fds, unsigned count);
 /* An answer of the listener's. Takes the descriptors over. */
 void dial_hear(struct worker_dialled *, const int *fds, unsigned count);
 

@@ -1,5 +1,10 @@
-/* dial_worker.c: how a worker asks its listener for connections (dial.h). One thread waits for each request; the
-   worker's thread that listens to the listener brings the answers. */
+/*
+ * dial_worker.c: how a worker gets connections for its links (dial.h). One thread waits for each request; the worker's
+ * thread that listens to the listener brings the answers.
+ *
+ * Where the node manager connects, what it gives may come before somebody waits for it, or never be asked for. It is
+ * kept for the one who names the same address, at most GIVEN_MOST times; then the oldest is closed.
+ */
 #include "cpu/server/listener/dial.h"
 
 #include <errno.h>
@@ -11,6 +16,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/fd_message.h"
 #include "cpu/common/list.h"
+#include "cpu/common/lock.h"
 #include "cpu/rpc/transport/channel.h"
 
 /* A thread that waits for an answer. */
@@ -56,6 +62,78 @@ int dial_ask(const char *address, unsigned count, uint64_t deadline, int *fds, c
     if (status < 0)
         return rpc_explain(error, status, "%s", waiting.answered ? waiting.why : strerror(-status));
     return (int)waiting.count;
+}
+
+/* ---- what the node manager has connected ---- */
+
+enum { GIVEN_MOST = 16, GIVEN_FDS = 32 };
+struct dial_gift {
+    char address[WORKER_ADDRESS_SIZE];
+    int fds[GIVEN_FDS];
+    unsigned count;
+};
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct dial_gift gifts[GIVEN_MOST]; /* the oldest first */
+    unsigned count;
+} given = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
+
+static void gift_forget(unsigned at)
+{
+    FLYT_ASSERT_HELD(&given.lock);
+    memmove(&given.gifts[at], &given.gifts[at + 1], (--given.count - at) * sizeof given.gifts[0]);
+}
+
+void dial_given(const char *address, const int *fds, unsigned count)
+{
+    if (!count || count > GIVEN_FDS) {
+        fd_message_close(fds, count);
+        return;
+    }
+    pthread_mutex_lock(&given.lock);
+    if (given.count == GIVEN_MOST) {
+        fd_message_close(given.gifts[0].fds, given.gifts[0].count);
+        gift_forget(0);
+    }
+    struct dial_gift *gift = &given.gifts[given.count++];
+    snprintf(gift->address, sizeof gift->address, "%s", address);
+    memcpy(gift->fds, fds, count * sizeof *fds);
+    gift->count = count;
+    pthread_cond_broadcast(&given.wake);
+    pthread_mutex_unlock(&given.lock);
+}
+
+/* The oldest one that is for `address`. How many connections, 0: there is none. */
+static unsigned gift_take(const char *address, unsigned count, int *fds)
+{
+    FLYT_ASSERT_HELD(&given.lock);
+    for (unsigned at = 0; at < given.count; at++) {
+        const struct dial_gift *gift = &given.gifts[at];
+        if (gift->count != count || strcmp(gift->address, address) != 0)
+            continue;
+        memcpy(fds, gift->fds, count * sizeof *fds);
+        gift_forget(at);
+        return count;
+    }
+    return 0;
+}
+
+int dial_await(const char *address, unsigned count, uint64_t deadline, int *fds, char *error)
+{
+    const struct timespec until = clock_timespec(deadline);
+    bool late = false;
+    unsigned got;
+    pthread_mutex_lock(&given.lock);
+    while (!(got = gift_take(address, count, fds)) && !late)
+        late = pthread_cond_clockwait(&given.wake, &given.lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
+    pthread_mutex_unlock(&given.lock);
+    if (got)
+        return (int)got;
+    return rpc_explain(error, -EPERM,
+                       "no node manager has connected this GPU server to %.*s: the program takes an offer of a link"
+                       " first",
+                       (int)strcspn(address, "?"), address);
 }
 
 void dial_hear(struct worker_dialled *answer, const int *fds, unsigned count)

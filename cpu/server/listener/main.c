@@ -63,7 +63,8 @@ static const char help[] =
     "                    at most SESSIONS at a time (default 4)\n"
     "  --links ADDRESS[,ADDRESS...]  let programs link this GPU server with those at these addresses, so that\n"
     "                    bytes go from GPU to GPU without the programs: tcp://HOST:PORT or tls://HOST:PORT as\n"
-    "                    clients write them, * for any port (default: no links)\n"
+    "                    clients write them, * for any port (default: no links); \"managers\" is for\n"
+    "                    servers that flyt-node-manager starts\n"
     "  --ticket-key FILE serve only clients with a ticket signed by one of the keys in FILE\n"
     "                    (lines of 64 hexadecimal digits; flyt-node-manager writes it)\n"
     "  --show-device     print how many multiprocessors the driver reports, before the addresses\n"
@@ -231,7 +232,8 @@ int main(int argc, char **argv)
             cache = optarg;
             break;
         case OPTION_LINKS:
-            listener.links = optarg;
+            listener.links_ordered = strcmp(optarg, LINKS_ORDERED) == 0;
+            listener.links = listener.links_ordered ? NULL : optarg;
             break;
         default:
             return 2;
@@ -239,9 +241,14 @@ int main(int argc, char **argv)
     if (optind < argc)
         return usage("it takes options only");
     if (worker)
-        return worker_main(&(struct worker_options){ .gpu = listener.gpu, .cache = cache, .bar = listener.bar,
-                                                     .host_memory = host_memory, .tls = listener.tls,
-                                                     .links = listener.links != NULL, .usher = usher });
+        return worker_main(&(struct worker_options){ .gpu = listener.gpu,
+                                                     .cache = cache,
+                                                     .bar = listener.bar,
+                                                     .host_memory = host_memory,
+                                                     .tls = listener.tls,
+                                                     .links = listener.links != NULL || listener.links_ordered,
+                                                     .links_ordered = listener.links_ordered,
+                                                     .usher = usher });
     if (!listener.uri_count)
         return usage("--listen is missing: say where, for example --listen unix:///tmp/flyt.sock");
     const struct rpc_tls_files *files = &listener.tls_files;

@@ -189,9 +189,9 @@ static void orders_bridge(struct orders *o, const struct share_order *order, int
                       (unsigned long long)order->program);
 }
 
-static void orders_lanes(struct orders *o, const struct share_order *order, const int *fds, unsigned count)
+static void orders_connections(struct orders *o, const struct share_order *order, const int *fds, unsigned count)
 {
-    bool given = bridges_lanes(o->workers, order->program, order->address, fds, count);
+    bool given = bridges_connections(o->workers, order, fds, count);
     fd_message_close(fds, count);
     orders_answer(o, order, given ? SHARE_DONE : SHARE_INVALID, given ? "" : "no worker of program %llu takes them",
                   (unsigned long long)order->program);
@@ -200,8 +200,8 @@ static void orders_lanes(struct orders *o, const struct share_order *order, cons
 /* Whether so many descriptors belong to it. */
 static bool orders_fits(const struct share_order *order, unsigned count)
 {
-    if (order->kind == SHARE_LANES)
-        return count >= 1 && count <= SHARE_LANES_MOST;
+    if (order->kind == SHARE_LANES || order->kind == SHARE_LINKS)
+        return count >= 1 && count <= (order->kind == SHARE_LANES ? SHARE_LANES_MOST : SHARE_LINKS_MOST);
     return count == (order->kind == SHARE_BRIDGE);
 }
 
@@ -236,8 +236,12 @@ static void orders_hear(struct orders *o)
         switch ((enum share_order_kind)order.kind) {
         case SHARE_SET: orders_share(o, &order); break;
         case SHARE_BRIDGE: orders_bridge(o, &order, fds[0]); break;
-        case SHARE_LANES: orders_lanes(o, &order, fds, count); break;
-        case SHARE_LOOK: orders_answer(o, &order, SHARE_DONE, "%s", SHARE_BRIDGES " " SHARE_DIRECT); break;
+        case SHARE_LANES:
+        case SHARE_LINKS: orders_connections(o, &order, fds, count); break;
+        case SHARE_LOOK:
+            orders_answer(o, &order, SHARE_DONE, "%s%s", SHARE_BRIDGES " " SHARE_DIRECT,
+                          o->workers->options->links_ordered ? " " SHARE_LINKED : "");
+            break;
         }
     }
 }

@@ -38,9 +38,9 @@ static void add_arguments(const struct listener_options *options, const struct i
         *argument++ = "--bar";
         *argument++ = options->bar;
     }
-    if (options->links) {
+    if (options->links || options->links_ordered) {
         *argument++ = "--links";
-        *argument++ = options->links;
+        *argument++ = options->links_ordered ? LINKS_ORDERED : options->links;
     }
 }
 

@@ -137,15 +137,18 @@ static void worker_takes_bridge(const struct worker_bridge *message, size_t size
         close(fds[i]);
 }
 
-/* The program leaves, so its session is there. */
-static void worker_takes_lanes(struct worker_lanes *message, size_t size, const int *fds, unsigned count)
+/* Of a program that leaves, or makes a link, so its session is there. */
+static void worker_takes_connections(struct worker_lanes *message, size_t size, const int *fds, unsigned count)
 {
     if (size != sizeof *message || !worker_bridge.session) {
         fd_message_close(fds, count);
         return;
     }
     message->address[sizeof message->address - 1] = '\0';
-    lanes_dialled(worker_bridge.session, message->address, fds, count);
+    if (message->word == WORKER_LINKED)
+        dial_given(message->address, fds, count);
+    else
+        lanes_dialled(worker_bridge.session, message->address, fds, count);
 }
 
 /* Before its first call is served. */
@@ -193,8 +196,8 @@ static bool worker_hears(struct rpc_tls_identity *identity, struct worker_gift *
     }
     if (word == WORKER_BRIDGE)
         worker_takes_bridge(&news.bridge, (size_t)n, fds, count);
-    else if (word == WORKER_LANES)
-        worker_takes_lanes(&news.lanes, (size_t)n, fds, count);
+    else if (word == WORKER_LANES || word == WORKER_LINKED)
+        worker_takes_connections(&news.lanes, (size_t)n, fds, count);
     else if (word == WORKER_DIALLED && n == sizeof news.dialled)
         dial_hear(&news.dialled, fds, count);
     else
@@ -404,7 +407,7 @@ static void worker_greeted(void)
     worker_say(WORKER_GREETED, client_numbers, 0);
 }
 
-static const struct links_ways worker_link_ways = {
+static struct links_ways worker_link_ways = {
     .engine = comm_engine_create,
     .adopt = comm_engine_adopt,
     .register_memory = comm_engine_register,
@@ -452,7 +455,7 @@ int worker_main(const struct worker_options *worker)
     const flyt_device *devices;
     int log_fd, count;
 
-    if (worker->tls || worker->links)
+    if (worker->tls || (worker->links && !worker->links_ordered))
         rpc_tls_prepare();                                /* before anything else uses OpenSSL */
     log_set_name("flyt-worker");
     prctl(PR_SET_NAME, "cricket-worker");                 /* else it would be called "exe" */
@@ -493,9 +496,12 @@ int worker_main(const struct worker_options *worker)
         _exit(1);
     if (by_tls)
         rpc_channel_tls_numbers(channel, client_numbers);
+    if (worker->links_ordered)
+        worker_link_ways.dial = dial_await;
     options.link_ways = worker->links && !usher ? &worker_link_ways : NULL;
     options.comm_ways = usher ? NULL : &worker_comm_ways;
-    options.link_tls = by_tls;
+    /* A program on the server's own machine may have come without TLS, and its links leave that machine. */
+    options.link_tls = by_tls || (worker->links_ordered && worker->tls);
     if (session_create(channel, &options, &session, error) != 0) {
         log_error("event=client-refused why=\"%s\"", error);
         _exit(1);
