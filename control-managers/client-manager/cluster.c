@@ -22,7 +22,8 @@ enum {
     PROGRESS_MINOR = 9,
     RECOVERY_MINOR = 9,
     THAWED_MINOR = 9,
-    STATUS_MINOR = CTL_MINOR_STATUS
+    STATUS_MINOR = CTL_MINOR_STATUS,
+    LINKS_MINOR = CTL_MINOR_LINKS
 };
 
 static void ask_events(struct manager *);
@@ -378,6 +379,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     manager->takes_status = peer->minor >= STATUS_MINOR;
     manager->takes_progress = peer->minor >= PROGRESS_MINOR;
     manager->takes_recovery = peer->minor >= RECOVERY_MINOR;
+    manager->takes_links = peer->minor >= LINKS_MINOR;
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
     for (struct program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;
          program = program->next) {

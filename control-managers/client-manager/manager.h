@@ -3,9 +3,10 @@
  *
  *   main.c      command line, configuration, signals
  *   programs.c  the programs of this VM, as they speak to us over the unix socket
- *   find.c      the program of a connection, and the one of a key
+ *   find.c      the program of a connection, and the one of a key; why the cluster manager is away
  *   cluster.c   the connection to the cluster manager
  *   moves.c     programs that are to go on at another GPU server
+ *   gpu_links.c links between GPU servers, that programs ask for
  *   own_view.c  what a user of this VM sees of it
  *   state.c     what lies on disk about the programs, so that a restarted client manager knows them again
  *
@@ -81,6 +82,8 @@ struct program {
     ctl_recovery recovery;  /* likewise; its text is recovery_why */
     char recovery_why[CTL_MAX_TEXT + 1];
     struct loop_call *asks_recovery; /* PROGRAM_RECOVERY, while the cluster manager is asked */
+    struct loop_call *asks_link;     /* PROGRAM_LINK_OFFER or PROGRAM_LINK_TAKE, likewise */
+    uint64_t link_asks;              /* how many of them so far */
     uint32_t minor;         /* of its library's protocol */
     struct loop_timer away; /* until we give up on a cluster manager that cannot be reached */
     struct loop_timer kill;
@@ -101,7 +104,8 @@ struct manager {
     bool lasts, not_ready;         /* that is: link_error_lasts; it waits for its DB */
     bool registered, telling_ends;
     /* the cluster manager is of a version that does */
-    bool takes_transport, takes_unreached, takes_moves, takes_progress, takes_thawed, takes_status, takes_recovery;
+    bool takes_transport, takes_unreached, takes_moves, takes_progress, takes_thawed, takes_status, takes_recovery,
+        takes_links;
     uint64_t incarnation, next_key, acknowledged;
     struct program *programs;
     struct loop_timer monitor;
@@ -176,6 +180,9 @@ bool program_safe_addresses(const struct manager *, const ctl_grant *given, ctl_
 /* recovery.c */
 conn_handler recovery_handle_asked, recovery_handle_told;
 void cluster_tell_recovery(struct program *);         /* what its library has said of it, if anything */
+
+/* gpu_links.c */
+conn_handler link_handle_offer, link_handle_take;
 
 /* state.c */
 void state_save(struct manager *);

@@ -168,23 +168,6 @@ void program_answered(struct program *program, const client_answer *given)
 /* ---- asking ---- */
 
 /* What the program's user reads while it waits, or when it is refused. */
-void program_describe_away(const struct manager *manager, char text[CTL_MAX_TEXT + 1])
-{
-    if (manager->lasts)
-        snprintf(
-            text, CTL_MAX_TEXT + 1,
-            "the cluster manager does not accept this VM: %s. See vm.name, vm.secret and tls in the client manager's"
-            " configuration, and flytctl vm show",
-            manager->why_away);
-    else if (manager->not_ready)
-        snprintf(text, CTL_MAX_TEXT + 1, "the cluster manager serves nobody yet: %s", manager->why_away);
-    else
-        snprintf(text, CTL_MAX_TEXT + 1,
-                 "the cluster manager cannot be reached: %s. Is flyt-cluster-manager running there? The client manager"
-                 " goes on trying",
-                 manager->why_away);
-}
-
 static void describe_asked(const struct manager *manager, char text[CTL_MAX_TEXT + 1])
 {
     snprintf(text, CTL_MAX_TEXT + 1,
@@ -650,6 +633,7 @@ static void closed(struct conn *conn, int error, const char *why)
     if (visitor->program) { /* calls of this connection cannot be answered any more */
         visitor->program->waiting = NULL;
         visitor->program->asks_recovery = NULL;
+        visitor->program->asks_link = NULL;
         if (!stays_apart(visitor->program))
             program_gone(visitor->program);
     }
@@ -676,6 +660,8 @@ static const struct conn_method methods[] = {
     [PROGRAM_STATUS] = { 1u << CTL_ROLE_PROGRAM, view_handle },
     [PROGRAM_RECOVERY] = { 1u << CTL_ROLE_PROGRAM, recovery_handle_asked },
     [PROGRAM_RECOVERED] = { 1u << CTL_ROLE_PROGRAM, recovery_handle_told },
+    [PROGRAM_LINK_OFFER] = { 1u << CTL_ROLE_PROGRAM, link_handle_offer },
+    [PROGRAM_LINK_TAKE] = { 1u << CTL_ROLE_PROGRAM, link_handle_take },
 };
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,
                                              .opened = opened, .closed = closed };

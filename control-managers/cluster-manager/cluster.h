@@ -16,7 +16,7 @@
  * The files form layers. A file calls only files of its own or a lower layer, and no two files call each other:
  *
  *   calls    session.c (refuses calls that a peer may not make), nodes.c, programs.c, unreached.c, own_view.c,
- *            admin*.c, changes.c, load.c (reads the DB), main.c
+ *            gpu_links.c, admin*.c, changes.c, load.c (reads the DB), main.c
  *   rules    seek.c (a server for a program), retry.c (for those in the queue), moving.c and move_*.c (programs that
  *            move), idle.c, servers.c, resize.c (shares of running servers), health.c, keys.c, push.c
  *   model    state.c, queue.c, entitlement.c, place.c, place_gang.c, moves.c
@@ -44,7 +44,8 @@ struct message {
     uint64_t number;
     int kind; /* node_order_kind, client_event_kind */
     uint64_t server, program, key;
-    /* NODE_ORDER_BRIDGE, NODE_ORDER_DIAL: the program's server now; server is the target. DIAL: text is its address */
+    /* NODE_ORDER_BRIDGE, NODE_ORDER_DIAL, NODE_ORDER_LINK: the program's server now; server is the target. DIAL, LINK:
+       text is its address. LINK: sms is how many connections */
     uint64_t source;
     uint32_t sms, grace_ms;
     uint64_t memory;
@@ -280,6 +281,8 @@ struct cluster {
     struct change *changes;                 /* changes.h */
     struct resize *resizes;                 /* resize.h */
     struct log_ask *logs;                   /* admin_log.c */
+    struct link_offer *link_offers;         /* gpu_links.c */
+    struct link_take *link_takes;
     struct moved_program *moves;                     /* moving.h; newest first */
     enum db_state db_state;                 /* as reported last; db_up: DB_UP was */
     char db_text[CTL_MAX_TEXT + 1], db_kind[16];
@@ -404,6 +407,8 @@ ctl_code entitlement_used(const struct vm *, ctl_code, char *text);
 /* The programs of one server move to the other, on the same GPU, and whatever they have there is the same memory: what
    both may have counts once, until one of them is gone. */
 void servers_count_once(struct cluster *, struct server *, struct server *);
+/* Where servers of other nodes reach it, by TLS if it has that; NULL: nowhere. */
+const char *server_network_address(const struct server *);
 struct server *server_place(struct cluster *, struct program *, const struct place_gang *, bool shared);
 /* Without the DB no server can be started: true if this program was not to wait, with text (CTL_MAX_TEXT + 1). */
 bool program_lacks_db(struct cluster *, const struct program *, char *text);
@@ -492,6 +497,14 @@ void client_tick(struct cluster *); /* looks for VMs that are connected and sile
 extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew,
     client_handle_events, client_handle_transport, client_handle_unreached, client_handle_moved,
     client_handle_progress, client_handle_thawed, client_handle_status;
+
+/* ---- gpu_links.c: links between GPU servers ---- */
+extern conn_handler client_handle_link_offer, client_handle_link_take;
+/* What an order came to. False: it was none of a link that somebody waits for. */
+bool gpu_links_ordered(struct cluster *, const struct node *, const node_order_done *);
+void gpu_links_forget(const struct cluster_session *); /* the client manager has gone */
+void gpu_links_lose(struct cluster *, struct node *);  /* its connection has ended */
+void gpu_links_end(struct cluster *);                  /* at the end: frees */
 
 /* ---- nodes.c ---- */
 void node_tick(struct cluster *);

@@ -311,6 +311,7 @@ static void free_everything(struct cluster *cluster)
     free(all_nodes);
     resizes_end(cluster);
     logs_end(cluster);
+    gpu_links_end(cluster);
     moving_end(cluster);
     usage_free(cluster->usage);
     follow_free(&cluster->follow);

@@ -188,15 +188,6 @@ static void bridge_late(struct loop_timer *timer, void *context)
         loop_timer_start(move->cluster->loop, &move->timer, move->within_ms + MOVE_SLACK_MS, overdue, move);
 }
 
-/* Where a server of another node can reach it; NULL: nowhere. */
-static const char *network_address(const struct server *server)
-{
-    for (unsigned i = 0; i < server->address_count; i++)
-        if (strncmp(server->addresses[i], "unix://", 7) != 0)
-            return server->addresses[i];
-    return NULL;
-}
-
 /* The node of the two servers connects them before the program learns of the move; if they are on two nodes, the old
    server's does. False: it need not. */
 static bool ask_for_bridge(struct moved_program *move, const struct server *target)
@@ -205,7 +196,7 @@ static bool ask_for_bridge(struct moved_program *move, const struct server *targ
     const struct server *source = map_get_id(&cluster->servers, move->source);
     struct node *node = source ? source->node : NULL;
     const bool far = node != target->node;
-    const char *address = far ? network_address(target) : "";
+    const char *address = far ? server_network_address(target) : "";
     struct message message = { .kind = far ? NODE_ORDER_DIAL : NODE_ORDER_BRIDGE, .program = move->program,
                                .source = move->source, .server = move->target };
     if (move->asked_bridge || !source || !address || !node->session || !node->registered ||

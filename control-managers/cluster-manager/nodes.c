@@ -87,6 +87,10 @@ static void fill_order(struct cluster *cluster, struct message *message, uint8_t
         order->body.node_order_body_u.dial =
             (node_dial){ message->program, message->source, message->server, message->text };
         break;
+    case NODE_ORDER_LINK:
+        order->body.node_order_body_u.link =
+            (node_link){ message->program, message->source, message->server, message->text, message->sms };
+        break;
     case NODE_ORDER_LOG: order->body.node_order_body_u.log = message->log; break;
     case NODE_ORDER_END_PROGRAM: {
         node_end_program *end = &order->body.node_order_body_u.end_program;
@@ -324,7 +328,8 @@ void node_handle_register(struct conn *conn, struct loop_call *call, void *objec
 
 static void order_done(struct cluster *cluster, struct node *node, const node_order_done *done)
 {
-    if (resize_order_done(cluster, node, done) || moving_bridged(cluster, done) || done->status.code == CTL_OK)
+    if (resize_order_done(cluster, node, done) || moving_bridged(cluster, done) ||
+        gpu_links_ordered(cluster, node, done) || done->status.code == CTL_OK)
         return;
     /* Which order? It may be acknowledged already: the server's own report names failed starts, too. */
     struct event_about which = about(node);
@@ -438,8 +443,9 @@ void node_lose(struct cluster *cluster, struct node *node, const char *why)
     node_set_schedulable(cluster, node);
     while (node->servers)
         server_gone(cluster, node->servers, CTL_LOST, why);
-    outbox_clear(&node->orders);
     logs_lose(cluster, node);
+    gpu_links_lose(cluster, node);
+    outbox_clear(&node->orders);
     cluster_event(cluster, ADMIN_ERROR, "node-lost", &which, "%s: %zu servers are lost with it", why, count);
 }
 
@@ -451,6 +457,7 @@ void node_session_gone(struct cluster *cluster, struct node *node)
         return;
     logs_lose(cluster, node);
     usage_node_away(cluster, node);
+    gpu_links_lose(cluster, node);
     if (node->in_db)
         store_put_node(cluster, node);
     node_set_schedulable(cluster, node);

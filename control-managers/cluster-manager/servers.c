@@ -151,6 +151,19 @@ static void name_gpus(const struct cluster *cluster, const struct place_gang *pl
     snprintf(row->node, sizeof row->node, "%s", gpus[0]->node->row.name);
 }
 
+const char *server_network_address(const struct server *server)
+{
+    const char *found = NULL;
+    for (unsigned i = 0; i < server->address_count; i++) {
+        const char *address = server->addresses[i];
+        if (strncmp(address, "tls://", 6) == 0)
+            return address;
+        if (!found && strncmp(address, "unix://", 7) != 0)
+            found = address;
+    }
+    return found;
+}
+
 struct server *server_place(struct cluster *cluster, struct program *program, const struct place_gang *place,
                             bool shared)
 {

@@ -306,6 +306,7 @@ static void closed(struct conn *conn, int error, const char *why)
     changes_forget(session);
     resizes_forget(session);
     logs_forget(session);
+    gpu_links_forget(session);
     *session->back = session->next;
     if (session->next)
         session->next->back = session->back;
@@ -366,6 +367,8 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CLIENT_STATUS] = { CLIENT, client_handle_status },
     [CLIENT_RECOVERY] = { CLIENT, client_handle_recovery },
     [CLIENT_RECOVERED] = { CLIENT, client_handle_recovered },
+    [CLIENT_LINK_OFFER] = { CLIENT, client_handle_link_offer },
+    [CLIENT_LINK_TAKE] = { CLIENT, client_handle_link_take },
     [ADMIN_STATUS] = { VIEWER, admin_handle_status },
     [ADMIN_NODES] = { VIEWER, admin_handle_nodes },
     [ADMIN_NODE] = { OPERATOR, admin_handle_node }, /* REMOVE: ADMIN */

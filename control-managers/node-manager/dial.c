@@ -1,7 +1,9 @@
 /*
- * dial.c: a program moves from a GPU server of this node to one of another node. A GPU server can connect to nothing,
- * so the node manager connects in its place, and gives it the connections: its worker and the other server's let the
- * bytes of the program's memory go over them (direct lanes, cpu_rpc_prot.x).
+ * dial.c: connections from a GPU server of this node to another one. A GPU server can connect to nothing, so the node
+ * manager connects in its place, and gives it the connections. Their use is of two kinds. A program moves to a server
+ * of another node, and the two workers let the bytes of its memory go over them (direct lanes, cpu_rpc_prot.x): as many
+ * as can be had, MOVE_CONNECTIONS at most. Or two programs of a VM make a link between their servers: all that it
+ * needs, or none.
  *
  * The order comes from the cluster manager, and the address from the other node's manager, which made the socket that
  * it names. Nothing that a program or a GPU server says has a part in it. What is said on the connections does not come
@@ -22,7 +24,7 @@
 #include "cpu/common/fd_message.h"
 #include "cpu/common/log.h"
 
-enum { DIAL_MS = 1500 };
+enum { DIAL_MS = 1500, MOVE_CONNECTIONS = 4 };
 
 struct dial {
     struct dial *next;
@@ -30,6 +32,8 @@ struct dial {
     uv_work_t work;
     uint64_t order, program, source;
     char address[CTL_MAX_URI + 1];
+    unsigned wanted;
+    bool links; /* for a link: all that are wanted, or none */
     /* Of the thread, until it has ended. */
     int fds[DIAL_MOST];
     unsigned count;
@@ -90,8 +94,10 @@ static void connect_all(uv_work_t *work)
         explain(dial->why, 0, "%s", strerror(errno));
     if (failure)
         explain(dial->why, 0, "%s", gai_strerror(failure));
-    for (; fd >= 0; fd = dial->count < DIAL_MOST ? connect_by(to, until) : -1)
+    for (; fd >= 0; fd = dial->count < dial->wanted ? connect_by(to, until) : -1)
         dial->fds[dial->count++] = fd;
+    if (!failure && dial->count < dial->wanted && !*dial->why)
+        explain(dial->why, 0, "%s", strerror(errno));
     if (found)
         freeaddrinfo(found);
 }
@@ -109,10 +115,16 @@ static void connected(uv_work_t *work, int status)
             at = &(*at)->next;
         *at = dial->next;
     }
-    if (status == 0 && source && source->controlled && dial->count) {
-        log_info("event=dialled program=%llu server=%llu to=%s connections=%u", (unsigned long long)dial->program,
-                 (unsigned long long)dial->source, dial->address, dial->count);
-        share_lanes(source, dial->program, dial->address, dial->fds, dial->count, dial->order);
+    if (status == 0 && source && source->controlled && dial->count >= (dial->links ? dial->wanted : 1)) {
+        log_info("event=dialled program=%llu server=%llu to=%s connections=%u links=%d",
+                 (unsigned long long)dial->program, (unsigned long long)dial->source, dial->address, dial->count,
+                 dial->links);
+        share_connections(source, &(struct share_gift){ .program = dial->program,
+                                                        .order = dial->order,
+                                                        .address = dial->address,
+                                                        .fds = dial->fds,
+                                                        .count = dial->count,
+                                                        .links = dial->links });
     } else {
         fd_message_close(dial->fds, dial->count);
         if (node)
@@ -122,20 +134,18 @@ static void connected(uv_work_t *work, int status)
     free(dial);
 }
 
-void dial_begin(struct node *node, uint64_t order, const node_dial *wish)
+static void begin(struct node *node, const struct dial *wanted)
 {
-    const struct server *source = server_find(node, wish->source);
-    struct dial *dial = source && source->controlled ? calloc(1, sizeof *dial) : NULL;
+    const uint64_t order = wanted->order;
+    const struct server *source = server_find(node, wanted->source);
+    struct dial *dial = source && source->controlled ? malloc(sizeof *dial) : NULL;
     if (!dial) {
         node_report_order(node, order, source ? CTL_NOT_SUPPORTED : CTL_NOT_FOUND,
                           source ? "a server of an earlier release" : "there is no such server");
         return;
     }
+    *dial = *wanted;
     dial->node = node;
-    dial->order = order;
-    dial->program = wish->prog;
-    dial->source = wish->source;
-    snprintf(dial->address, sizeof dial->address, "%s", wish->address);
     dial->work.data = dial;
     if (uv_queue_work(loop_uv(node->loop), &dial->work, connect_all, connected) != 0) {
         free(dial);
@@ -144,6 +154,25 @@ void dial_begin(struct node *node, uint64_t order, const node_dial *wish)
     }
     dial->next = node->dials;
     node->dials = dial;
+}
+
+void dial_begin(struct node *node, uint64_t order, const node_dial *wish)
+{
+    struct dial dial = { .order = order, .program = wish->prog, .source = wish->source, .wanted = MOVE_CONNECTIONS };
+    snprintf(dial.address, sizeof dial.address, "%s", wish->address);
+    begin(node, &dial);
+}
+
+void dial_begin_link(struct node *node, uint64_t order, const node_link *wish)
+{
+    struct dial dial = {
+        .order = order, .program = wish->prog, .source = wish->source, .wanted = wish->connections, .links = true
+    };
+    snprintf(dial.address, sizeof dial.address, "%s", wish->address);
+    if (!dial.wanted || dial.wanted > DIAL_MOST)
+        node_report_order(node, order, CTL_INVALID, "a link has no such number of connections");
+    else
+        begin(node, &dial);
 }
 
 void dial_forget_all(struct node *node)

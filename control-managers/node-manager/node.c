@@ -193,6 +193,7 @@ static void take_order(struct node *node, const node_order *order)
     case NODE_ORDER_DIAL:
         dial_begin(node, order->number, &body->node_order_body_u.dial);
         break;
+    case NODE_ORDER_LINK: dial_begin_link(node, order->number, &body->node_order_body_u.link); break;
     case NODE_ORDER_LOG: log_begin(node, order->number, &body->node_order_body_u.log); break;
     case NODE_ORDER_END_PROGRAM:
         take_end_program(node, order->number, &body->node_order_body_u.end_program);

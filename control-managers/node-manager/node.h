@@ -18,7 +18,7 @@
  *   bounds.c   how many files it may have
  *   shares.c   what it may have of its GPU, while it runs: the connection to its control socket
  *   bridges.c  connects the workers of a program that moves from one server to another
- *   dial.c     the same, where the other server is on another node
+ *   dial.c     the same, where the other server is on another node; connections of links to other servers
  *   workers.c  who of its worker processes serves which program
  *   served.c   until when a program was served, for the cluster manager
  *   gpu*.c     the GPUs of this machine; card.c: faults that take a whole one; mps.c: NVIDIA MPS
@@ -45,7 +45,7 @@
 
 enum { BRIDGE_ENDS = 16 }; /* of one server, at a time */
 enum { SERVER_GPUS_SIZE = CTL_MAX_SERVER_GPUS * (CTL_MAX_NAME + 1) };
-enum { DIAL_MOST = 4 };    /* connections to the server to which a program moves */
+enum { DIAL_MOST = CTL_MAX_LINK_CONNECTIONS }; /* connections to another server, that a server is given at once */
 enum { NODE_PATH_SIZE = PATH_MAX, NODE_MAX_REPORTS = 4096, NODE_OVERFULL = 16 };
 
 /* ---- GPUs ---- */
@@ -100,11 +100,11 @@ struct server {
     uint64_t ordered_memory, wanted_memory, share_order, share_until; /* share_until: loop_now */
     /* shares.c: ends of bridges, and connections to other servers, on their way to it. number: of the message; 0: it
        waits until the server is known to take it. order: to be answered when it has taken it; 0: none. count 0: sent.
-       address: where the connections lead, malloced; NULL: it is a bridge. */
+       address: where the connections lead, malloced; NULL: it is a bridge. links: they are for links. */
     struct bridge_end {
         int fds[DIAL_MOST];
         unsigned count;
-        bool departs;
+        bool departs, links;
         uint64_t program, number, order;
         char *address;
     } bridges[BRIDGE_ENDS];
@@ -241,9 +241,16 @@ void share_change(struct server *, uint64_t order, const node_resize *);
 /* Gives the server an end of a bridge, as soon as it answers; takes fd over. order: of the cluster manager, which is
    answered; 0: none. */
 void share_bridge(struct server *, uint64_t program, bool departs, int fd, uint64_t order);
-/* Gives it connections to `address`, where the program may leave to; takes them over. Else as share_bridge. */
-void share_lanes(struct server *, uint64_t program, const char *address, const int *fds, unsigned count,
-                 uint64_t order);
+/* Gives it connections to `address`, where the program may leave to, or `links`: for links of the program; takes them
+   over. Else as share_bridge. */
+struct share_gift {
+    uint64_t program, order;
+    const char *address;
+    const int *fds;
+    unsigned count;
+    bool links;
+};
+void share_connections(struct server *, const struct share_gift *);
 /* The share that a server has; while a change is not settled, the larger of the old and the new one. */
 uint32_t share_bound_sms(const struct server *);
 uint64_t share_bound_memory(const struct server *); /* of each of its GPUs */
@@ -253,6 +260,7 @@ void bridge_begin(struct node *, uint64_t order, const node_bridge *);
 
 /* dial.c */
 void dial_begin(struct node *, uint64_t order, const node_dial *);
+void dial_begin_link(struct node *, uint64_t order, const node_link *);
 void dial_forget_all(struct node *); /* at the end: what comes of them is of no consequence */
 
 /* logs.c */

@@ -35,7 +35,8 @@ struct share {
     int fd;
     uint64_t number, looks;  /* messages sent; of the LOOK that is not answered, or 0 */
     uint64_t asked;          /* number of the SET that is not answered, or 0 */
-    bool looked, bridges, lanes; /* bridges: it takes ends of them; lanes: connections to other servers */
+    /* bridges: it takes ends of them; lanes: connections to other servers, for a move; links: for links */
+    bool looked, bridges, lanes, links;
     struct loop_timer patience; /* until an answer has to be there */
 };
 
@@ -146,8 +147,12 @@ static void bridges_over(struct server *server, ctl_code code, const char *text)
 
 static int send_bridge(struct share *share, struct bridge_end *end)
 {
-    struct share_order order = { .kind = end->address ? SHARE_LANES : SHARE_BRIDGE, .number = ++share->number,
-                                 .program = end->program, .departs = end->departs };
+    struct share_order order = { .kind = end->links     ? SHARE_LINKS
+                                         : end->address ? SHARE_LANES
+                                                        : SHARE_BRIDGE,
+                                 .number = ++share->number,
+                                 .program = end->program,
+                                 .departs = end->departs };
     uint8_t bytes[SHARE_ORDER_MOST_SIZE];
     if (end->address)
         snprintf(order.address, sizeof order.address, "%s", end->address);
@@ -169,7 +174,7 @@ static void send_bridges(struct server *server)
         if (!end->count)
             continue;
         int failure;
-        if (!(end->address ? share->lanes : share->bridges))
+        if (!(end->links ? share->links : end->address ? share->lanes : share->bridges))
             bridge_over(server, i, CTL_NOT_SUPPORTED, "the server is of an earlier release");
         else if ((failure = send_bridge(share, end)) != 0)
             bridge_over(server, i, CTL_LOST, strerror(-failure));
@@ -199,7 +204,7 @@ static void give_end(struct server *server, const struct bridge_end *end)
     fd_message_close(end->fds, end->count);
     free(end->address);
     if (end->order)
-        node_report_order(server->node, end->order, CTL_BUSY, "too many programs move at once");
+        node_report_order(server->node, end->order, CTL_BUSY, "too many programs move, or make links, at once");
 }
 
 void share_bridge(struct server *server, uint64_t program, bool departs, int fd, uint64_t order)
@@ -208,18 +213,21 @@ void share_bridge(struct server *server, uint64_t program, bool departs, int fd,
                                            .order = order });
 }
 
-void share_lanes(struct server *server, uint64_t program, const char *address, const int *fds, unsigned count,
-                 uint64_t order)
+void share_connections(struct server *server, const struct share_gift *gift)
 {
-    struct bridge_end end = { .count = count, .departs = true, .program = program, .order = order,
-                              .address = strdup(address) };
-    memcpy(end.fds, fds, count * sizeof *fds);
+    struct bridge_end end = { .count = gift->count,
+                              .departs = true,
+                              .links = gift->links,
+                              .program = gift->program,
+                              .order = gift->order,
+                              .address = strdup(gift->address) };
+    memcpy(end.fds, gift->fds, gift->count * sizeof *gift->fds);
     if (end.address) {
         give_end(server, &end);
         return;
     }
-    fd_message_close(fds, count);
-    node_report_order(server->node, order, CTL_INTERNAL, "no memory");
+    fd_message_close(gift->fds, gift->count);
+    node_report_order(server->node, gift->order, CTL_INTERNAL, "no memory");
 }
 
 /* ---- the connection ---- */
@@ -359,6 +367,7 @@ static void readable(uv_poll_t *poll, int status, int events)
         share->looked = true;
         share->bridges = strstr(answer.text, SHARE_BRIDGES) != NULL;
         share->lanes = strstr(answer.text, SHARE_DIRECT) != NULL;
+        share->links = strstr(answer.text, SHARE_LINKED) != NULL;
         take_look(server, &answer);
         send_bridges(server);
     } else {

@@ -160,6 +160,8 @@ static void make_arguments(const struct server *server, const struct gpu *gpu, c
     if (gifts->control >= 0) {
         add_word(words, "--control-fd");
         add_word(words, "%d", LAUNCH_CONTROL);
+        add_word(words, "--links"); /* over that socket come connections for them */
+        add_word(words, "managers");
     }
     for (size_t i = 0; i < config->arguments.count; i++)
         add_word(words, "%s", config->arguments.items[i]);

@@ -128,8 +128,27 @@ TEST(test_progress)
               sizeof(manager_progress_result));
 }
 
+TEST(test_links)
+{
+    char bytes[CTL_LINK_OFFER_SIZE] = "32 bytes";
+    manager_link_offer wish = { .server = 1ull << 40 };
+    both_ways((xdrproc_t)xdr_manager_link_offer, &wish, (xdrproc_t)xdr_ctl_link_offer, sizeof(ctl_link_offer));
+    ctl_link_offer_result offered = { .status = { CTL_DENIED, TEXT("why") }, .offer = { sizeof bytes, bytes } };
+    both_ways((xdrproc_t)xdr_ctl_link_offer_result, &offered, (xdrproc_t)xdr_manager_link_offer_result,
+              sizeof(manager_link_offer_result));
+    manager_link_take take = { .server = 7, .offer = { sizeof bytes, bytes }, .connections = 9 };
+    both_ways((xdrproc_t)xdr_manager_link_take, &take, (xdrproc_t)xdr_ctl_link_take, sizeof(ctl_link_take));
+    ctl_link_take_result taken = { .status = { CTL_OK, TEXT("") }, .address = TEXT("tls://b:1?sha256=ab") };
+    both_ways((xdrproc_t)xdr_ctl_link_take_result, &taken, (xdrproc_t)xdr_manager_link_take_result,
+              sizeof(manager_link_take_result));
+}
+
 TEST(test_numbers)
 {
+    assert_int_equal(MANAGER_LINK_OFFER, PROGRAM_LINK_OFFER);
+    assert_int_equal(MANAGER_LINK_TAKE, PROGRAM_LINK_TAKE);
+    assert_int_equal(MANAGER_MINOR_LINKS, CTL_MINOR_LINKS);
+    assert_int_equal(MANAGER_LINK_OFFER_SIZE, CTL_LINK_OFFER_SIZE);
     assert_int_equal(MANAGER_PROGRESS, PROGRAM_PROGRESS);
     assert_int_equal(MANAGER_MINOR_PROGRESS, CLIENT_MINOR_PROGRESS);
     assert_int_equal(MANAGER_DENIED, CTL_DENIED);

@@ -5,8 +5,8 @@ $(BUILD)/tests/control_cluster_moves: $(call objects,tests/control/cluster_moves
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka
 TESTS += $(BUILD)/tests/control_cluster_moves
-TESTS_CLUSTER_MOVING := $(BUILD)/tests/control_cluster_moving $(BUILD)/tests/control_cluster_paced
-$(call objects,tests/control/cluster_moving.c tests/control/cluster_paced.c): | $(CONTROL_COMMON_HEADERS)
+TESTS_CLUSTER_MOVING := $(addprefix $(BUILD)/tests/control_cluster_,moving paced links)
+$(call objects,$(foreach t,moving paced links,tests/control/cluster_$t.c)): | $(CONTROL_COMMON_HEADERS)
 $(TESTS_CLUSTER_MOVING): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(TESTS_CLUSTER_RIG) \
                          $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager
 	@mkdir -p $(@D)
@@ -50,6 +50,11 @@ $(BUILD)/tests/control_elastic_random: tests/lib/testlib.py build/cuda/moved \
 LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(foreach first,1 4 7,\
               "$(BUILD)/tests/control_elastic_random $(first) 3@sleeps"))
 run-long-tests: $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_elastic_random)
+$(BUILD)/tests/control_gpu_links: tests/control/gpu_links.py tests/control/wire.py tests/lib/testlib.py \
+    $(BUILD)/tests/comm_coordinator | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+	$(call script,tests/control/gpu_links.py $(BIN) $(BUILD)/tests/comm_coordinator)
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_gpu_links@sleeps)
+LONG_TESTS += "$(BUILD)/tests/control_gpu_links all@sleeps"
 $(BUILD)/tests/control_recovers: $(addprefix tests/control/,recovers.py moves.py) tests/lib/testlib.py \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	$(call script,tests/control/recovers.py $(BIN) -)

@@ -204,6 +204,17 @@ static void do_bridge(struct fake_node *node, uint64_t number, const node_bridge
         node_answer(node, number, node->bridge);
 }
 
+static void do_link(struct fake_node *node, uint64_t number, const node_link *order)
+{
+    node->links++;
+    node->linked = *order;
+    node->linked.address = NULL;
+    snprintf(node->dialled, sizeof node->dialled, "%s", order->address);
+    node->held_order = number;
+    if (node->bridge != CTL_WAITING)
+        node_answer(node, number, node->bridge);
+}
+
 static void take_keys(struct fake_node *node, const void *keys, size_t size)
 {
     node->key_count = (unsigned)(size / TICKET_KEY_SIZE);
@@ -235,6 +246,8 @@ static void got_orders(void *context, int error, const char *why, void *object)
             do_resize(node, order->number, &order->body.node_order_body_u.resize);
         else if (order->body.kind == NODE_ORDER_BRIDGE)
             do_bridge(node, order->number, &order->body.node_order_body_u.bridge, NULL);
+        else if (order->body.kind == NODE_ORDER_LINK)
+            do_link(node, order->number, &order->body.node_order_body_u.link);
         else if (order->body.kind == NODE_ORDER_LOG)
             do_log(node, order->number, &order->body.node_order_body_u.log);
         else if (order->body.kind == NODE_ORDER_DIAL) {

@@ -86,6 +86,8 @@ struct fake_node {
     node_bridge bridged;
     char dialled[128]; /* where the other server listens; empty: on this node */
     ctl_code bridge;
+    int links;        /* orders to connect a server of it for a link; answered as `bridge`. The last one: */
+    node_link linked; /* its address: in `dialled` */
     ctl_code log; /* what it makes of orders about logs; CTL_WAITING: it does not answer them */
     int logs;
     ctl_log_wish log_wish; /* the last one */
