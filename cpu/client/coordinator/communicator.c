@@ -2,7 +2,7 @@
  * communicator.c: ranks, the links between them, and their transfers. See coordinator.h.
  *
  * Links are made in phases, each for all pairs before the next begins: every rank listens, the coordinator exchanges
- * the handles, all ranks join.
+ * the handles, servers of a cluster are connected, all ranks join.
  */
 #include "cpu/client/coordinator/coordinator.h"
 
@@ -17,6 +17,7 @@ struct rank_way {
     uint64_t sent;                  /* transfers from here to there */
     flyt_link_handle handles[FLYT_MAX_LINK_HANDLES];
     u_int handle_count;
+    char *address; /* what to name in LINK_JOIN; NULL: the other's server */
 };
 
 struct rank_order {
@@ -63,6 +64,30 @@ static int way_listen(flyt_communicator *comm, unsigned rank, unsigned other)
     return status;
 }
 
+/* Whether this end of a link connects. */
+static bool way_calls(const struct rank_way *way, const struct rank_way *other)
+{
+    return memcmp(way->handles[0] + FLYT_LINK_HANDLE_TURN, other->handles[0] + FLYT_LINK_HANDLE_TURN,
+                  FLYT_LINK_HANDLE_TURN_SIZE) > 0;
+}
+
+static int way_connect(flyt_communicator *comm, unsigned rank, unsigned other)
+{
+    struct rank_way *way = &comm->ways[rank][other];
+    const struct rank_way *theirs = &comm->ways[other][rank];
+    struct coordinator_member *from = comm->members[rank], *to = comm->members[other];
+    char address[RPC_ERROR_SIZE];
+    if (!from->manager || !way->handle_count || !theirs->handle_count || !way_calls(way, theirs))
+        return 0;
+    if (!to->manager)
+        return coordinator_explain(-EPERM, "%s is connected to servers of its cluster, and %s is none", from->server,
+                                   to->server);
+    int status = managed_connect(from, to, theirs->handle_count, address);
+    if (status == 0 && !(way->address = strdup(address)))
+        status = coordinator_explain(-ENOMEM, "joining links: no memory");
+    return status;
+}
+
 /* A call that is answered when all channels stand. */
 struct rank_join {
     struct rpc_call call;
@@ -97,12 +122,14 @@ static int join_all(flyt_communicator *comm, unsigned timeout_ms)
             if (rank == other)
                 continue;
             struct rank_way *theirs = &comm->ways[other][rank];
+            const char *address = comm->ways[rank][other].address;
             struct rank_join *join = &joins[count++];
             join->member = comm->members[rank];
-            join->args = (link_join_args){ .link = comm->ways[rank][other].link,
-                                           .server = (char *)(uintptr_t)comm->members[other]->server,
-                                           .handles = { theirs->handle_count, theirs->handles },
-                                           .milliseconds = timeout_ms };
+            join->args =
+                (link_join_args){ .link = comm->ways[rank][other].link,
+                                  .server = (char *)(uintptr_t)(address ? address : comm->members[other]->server),
+                                  .handles = { theirs->handle_count, theirs->handles },
+                                  .milliseconds = timeout_ms };
             join->call = (struct rpc_call){ .procedure = FLYT_LINK_JOIN,
                                             .encode = MEMBER_XDR(link_join_args),
                                             .args = &join->args,
@@ -149,11 +176,17 @@ static int link_all(flyt_communicator *comm, unsigned timeout_ms)
     for (unsigned rank = 0; rank < comm->ranks && status == 0; rank++)
         for (unsigned other = 0; other < comm->ranks && status == 0; other++)
             status = rank == other ? 0 : way_listen(comm, rank, other);
+    for (unsigned rank = 0; rank < comm->ranks && status == 0; rank++)
+        for (unsigned other = 0; other < comm->ranks && status == 0; other++)
+            status = rank == other ? 0 : way_connect(comm, rank, other);
     if (status == 0)
         status = join_all(comm, timeout_ms);
     for (unsigned rank = 0; rank < comm->ranks; rank++)
-        for (unsigned other = 0; other < comm->ranks; other++)
+        for (unsigned other = 0; other < comm->ranks; other++) {
             explicit_bzero(comm->ways[rank][other].handles, sizeof comm->ways[rank][other].handles);
+            free(comm->ways[rank][other].address);
+            comm->ways[rank][other].address = NULL;
+        }
     for (unsigned rank = 0; rank < comm->ranks && status == 0; rank++) {
         struct coordinator_member *m = comm->members[rank];
         if (fresh[rank] && m->taken)

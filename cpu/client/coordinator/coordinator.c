@@ -77,7 +77,7 @@ static void member_lost(void *context, const char *reason)
     (void)reason;
 }
 
-static int member_hello(struct coordinator_member *member)
+static int member_hello(struct coordinator_member *member, void *ticket, size_t ticket_size)
 {
     char host[64] = "";
     gethostname(host, sizeof host - 1);
@@ -86,7 +86,8 @@ static int member_hello(struct coordinator_member *member)
                         .capabilities = FLYT_CAP_BEATS,
                         .host = host,
                         .executable = program_invocation_short_name,
-                        .pid = (u_int)getpid() };
+                        .pid = (u_int)getpid(),
+                        .ticket = { (u_int)ticket_size, ticket } };
     hello_result result;
     memset(&result, 0, sizeof result);
     int status =
@@ -94,8 +95,10 @@ static int member_hello(struct coordinator_member *member)
     if (status < 0 && result.refusal && *result.refusal)
         coordinator_explain(status, "%s: %s", member->server, result.refusal);
     if (status == 0 && !(result.capabilities & FLYT_CAP_LINKS))
-        status =
-            coordinator_explain(-ENOTSUP, "%s: this GPU server has no links: start it with --links", member->server);
+        status = coordinator_explain(-ENOTSUP,
+                                     member->manager ? "%s: this GPU server has no links"
+                                                     : "%s: this GPU server has no links: start it with --links",
+                                     member->server);
     if (status == 0 && !result.devices.devices_len)
         status = coordinator_explain(-ENODEV, "%s: this GPU server has no device", member->server);
     member->window = result.window;
@@ -113,15 +116,22 @@ static int member_open(struct coordinator_member *member, const char *server)
 {
     char error[RPC_ERROR_SIZE] = "";
     rpc_channel *channel;
+    void *ticket = NULL;
+    size_t ticket_size = 0;
     if (!(member->server = strdup(server)))
         return coordinator_explain(-ENOMEM, "%s: no memory", server);
-    int status = rpc_channel_connect(server, CONNECT_MS, &channel, error);
+    const bool managed = managed_wanted(server);
+    int status = managed ? managed_open(member, &channel, &ticket, &ticket_size)
+                         : rpc_channel_connect(server, CONNECT_MS, &channel, error);
     if (status == 0)
         status = rpc_client_create(channel, &rpc_flyt_program, rpc_silence_seconds(), member_lost, member,
                                    &member->client, error);
-    if (status < 0)
-        return coordinator_explain(status, "%s", error);
-    return member_hello(member);
+    if (status < 0 && *error)
+        coordinator_explain(status, "%s", error);
+    if (status == 0)
+        status = member_hello(member, ticket, ticket_size);
+    free(ticket);
+    return status;
 }
 
 int flyt_coordinator_create(const char *const *servers, unsigned count, flyt_coordinator **out)
@@ -149,6 +159,8 @@ void flyt_coordinator_destroy(flyt_coordinator *c)
     for (unsigned i = 0; i < c->count; i++) {
         if (c->members[i].client)
             rpc_client_destroy(c->members[i].client);
+        if (c->members[i].manager)
+            rpc_client_destroy(c->members[i].manager);
         free((char *)(uintptr_t)c->members[i].server);
     }
     free(c);

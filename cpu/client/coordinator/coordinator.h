@@ -20,6 +20,7 @@
 struct coordinator_member {
     const char *server; /* its address; the coordinator's copy */
     rpc_client *client;
+    rpc_client *manager;                          /* managed.c: of a cluster's server; NULL: it was started by hand */
     uint64_t window, window_size, granule, taken; /* taken: bytes of the window that were given away */
     uint32_t links, streams;                      /* ids that were given away */
 };
@@ -40,5 +41,17 @@ int member_call(struct coordinator_member *, uint32_t procedure, xdrproc_t encod
 /* Registers what the member has for links, once a link has been made. */
 int member_register(struct coordinator_member *, uint64_t address, uint64_t size);
 void communicators_destroy(flyt_coordinator *);
+
+/* ---- managed.c: servers of a cluster, that the client manager of this VM gives ---- */
+
+/* Whether the name of a server asks for one. */
+bool managed_wanted(const char *server);
+/* A GPU server of the cluster for this member, whose client manager keeps it as long as member->manager is connected.
+   Connects to it; *ticket, malloced: for HELLO. */
+int managed_open(struct coordinator_member *, rpc_channel **out, void **ticket, size_t *size);
+/* Has the server of `from` connected to that of `to`, for links of their sessions. address: what LINK_JOIN is to name
+   at `from`; RPC_ERROR_SIZE. */
+int managed_connect(struct coordinator_member *from, struct coordinator_member *to, unsigned connections,
+                    char *address);
 
 #endif

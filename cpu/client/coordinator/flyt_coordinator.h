@@ -33,8 +33,9 @@ FLYT_COORDINATOR_API const char *flyt_coordinator_error(void);
 
 /* ---- members ---- */
 
-/* Connects to the servers (tcp://… or tls://…, started with --links); one may be named several times. Member i is
-   device 0 of servers[i]. */
+/* Connects to the servers; one may be named several times. Member i is device 0 of servers[i]: tcp://… or tls://…,
+   started with --links; or "manager:", a GPU server that the client manager of this machine gives, as to a program of
+   its own (FLYT_MANAGER says where that listens). */
 FLYT_COORDINATOR_API int  flyt_coordinator_create(const char *const *servers, unsigned count, flyt_coordinator **out);
 /* With its communicators and all memory of its members. NULL is allowed. */
 FLYT_COORDINATOR_API void flyt_coordinator_destroy(flyt_coordinator *);
