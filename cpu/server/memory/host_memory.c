@@ -43,6 +43,7 @@ static void *window_map(struct session *session, uint64_t at, uint64_t *size)
     bool sharing = !session->in_process && rpc_server_shared_memory(session->server, &shared) && shared.payload_size;
     int flags = MAP_FIXED_NOREPLACE | (sharing ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     session->host.mirrored = !session->in_process && !sharing;
+    session->host.refused = false;
     if (session->in_process)
         *size = session->host.wanted;
     else
@@ -62,6 +63,7 @@ static void *window_map(struct session *session, uint64_t at, uint64_t *size)
         memory == MAP_FAILED ? strerror(errno) : "an old kernel gave another address");
     if (memory != MAP_FAILED)
         munmap(memory, *size);
+    session->host.refused = true;
     *size = 0;
     return NULL;
 }

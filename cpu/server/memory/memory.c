@@ -115,6 +115,7 @@ int memory_window_reserve(struct session *session, char *error)
     char name[64];
     CUresult r = window_granularity(session, &window->granularity);
     const uint64_t *hints = address_space_is_narrow() ? window_hints_narrow : window_hints;
+    bool bare = false; /* the window is a new one, behind which there is no room for host memory */
     for (; r == CUDA_SUCCESS && window->attempt < WINDOW_HINTS; window->attempt++)
         for (int i = 0; i < WINDOW_SIZES; i++) {
             int status = window_reserve(session, hints[window->attempt], window_sizes[i]);
@@ -122,11 +123,16 @@ int memory_window_reserve(struct session *session, char *error)
                 snprintf(error, RPC_ERROR_SIZE, "no memory for the table of the address window");
                 return -1;
             }
+            bare = bare || !status;
+            if (status == 0 && session->host.refused)
+                break; /* there may be room behind another one */
             if (status == 0) {
                 window->attempt++;
                 return 0;
             }
         }
+    if (bare)
+        return 0;
     if (r != CUDA_SUCCESS)
         snprintf(error, RPC_ERROR_SIZE, "the driver has no virtual memory management: %s",
                  gpu_error_name(session->gpu, r, name, sizeof name));

@@ -91,6 +91,7 @@ struct host_memory {
     size_t wanted;                        /* in one process: so much; mirrored: at most so much is added */
     bool mirrors, pulls;                  /* the client has FLYT_CAP_MIRROR, FLYT_CAP_PULL */
     bool mirrored, shut;                  /* shut: some range is */
+    bool refused;                         /* there is none because something else lies behind the window */
     uint64_t added;                       /* bytes, while mirrored */
     bool ever_used;
 };

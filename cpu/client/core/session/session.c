@@ -290,8 +290,10 @@ static int attach_window(void)
         if (core_session.in_process)
             break;
         int error = attach_window_reserve(offer, size + host);
-        if (error && host && (error = attach_window_reserve(offer, size)) == 0)
-            host = 0;                         /* something lies behind the window: it is done without */
+        /* Something lies behind the window. Behind another one there may be nothing; if not, it is done without. */
+        bool without = error != EEXIST || i > OWN_WINDOW_AFTER;
+        if (error && host && without && (error = attach_window_reserve(offer, size)) == 0)
+            host = 0;
         if (!error)
             break;
         bool limited = error == ENOMEM || error == EAGAIN;
