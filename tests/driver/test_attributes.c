@@ -1,6 +1,6 @@
 /* shows: The Driver API's rarer functions: CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, events of whole contexts, attributes of
  *   core dumps, execution affinity, access policy windows, atomic operations over links, unified functions;
- *   attributes of streams and of kernel nodes */
+ *   attributes of streams, of kernel nodes, and of kernels on a device without a context */
 /* test_attributes.c: libcuda.so.1 of programs, on the software GPU inside this process. */
 #include <stdatomic.h>
 #include <unistd.h>
@@ -382,6 +382,26 @@ TEST(others)
     OK(cuStreamGetGreenCtx(NULL, &green));
     assert_null(green);
     FAILS(CUDA_ERROR_INVALID_HANDLE, cuStreamGetGreenCtx((CUstream)&green, &green));
+}
+
+/* Questions about a kernel need no context of its device. What is set stays. */
+TEST(kernels_without_a_context)
+{
+    static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k() { ret; }\n";
+    CUlibrary library;
+    CUkernel kernel;
+    unsigned flags;
+    int value = 0, active = 1;
+    OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&kernel, library, "k"));
+    OK(cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel, 1));
+    assert_int_equal(value, 1024);
+    OK(cuDevicePrimaryCtxGetState(1, &flags, &active));
+    assert_int_equal(active, 0);
+    OK(cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1234, kernel, 1));
+    OK(cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel, 1));
+    assert_int_equal(value, 1234);
+    OK(cuLibraryUnload(library));
 }
 
 int main(void) { return unit_run(set_up, tear_down); }

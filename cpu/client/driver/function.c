@@ -151,38 +151,56 @@ CUresult driver_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction functio
 
 /* ---- kernels, for one device: its current context, or else its primary one ---- */
 
-static int context_of(CUdevice device, core_context **context)
+/* They need no context: where there is none yet, the primary one lends itself for the question (*lent). */
+static int context_of(CUdevice device, core_context **context, bool *lent)
 {
     struct core_context_info info;
     int error = driver_device(device);
+    *lent = false;
     if (error)
         return error;
     if (driver_current && !core_context_info(driver_current, &info) && info.device == device && info.active)
         *context = driver_current;
     else
         *context = core_context_primary(device);
-    return core_context_enter(*context);
+    error = core_context_enter(*context);
+    if (error != CUDA_ERROR_INVALID_CONTEXT && error != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        return error;
+    error = core_context_retain(*context);
+    *lent = !error;
+    return error;
+}
+
+/* keep: what was set in the context would go with it. */
+static int answer(core_context *context, bool lent, bool keep, int error)
+{
+    if (lent && (error || !keep))
+        core_context_release(context);
+    return driver_waited(error);
 }
 
 CUresult driver_cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device)
 {
     core_context *context;
-    int error = context_of(device, &context);
-    return driver_waited(error ? error : get_attribute(context, kernel, (int)attribute, value));
+    bool lent;
+    int error = context_of(device, &context, &lent);
+    return answer(context, lent, false, error ? error : get_attribute(context, kernel, (int)attribute, value));
 }
 
 CUresult driver_cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
 {
     core_context *context;
-    int error = context_of(device, &context);
-    return driver_waited(error ? error : set_attribute(context, kernel, (int)attribute, value));
+    bool lent;
+    int error = context_of(device, &context, &lent);
+    return answer(context, lent, true, error ? error : set_attribute(context, kernel, (int)attribute, value));
 }
 
 CUresult driver_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device)
 {
     core_context *context;
-    int error = context_of(device, &context);
-    return driver_waited(error ? error : set_cache(context, kernel, (int)config));
+    bool lent;
+    int error = context_of(device, &context, &lent);
+    return answer(context, lent, true, error ? error : set_cache(context, kernel, (int)config));
 }
 
 CUresult driver_cuKernelGetName(const char **name, CUkernel kernel) { return driver_local(get_name(name, kernel)); }
