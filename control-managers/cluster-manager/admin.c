@@ -485,6 +485,7 @@ void admin_handle_program_kill(struct conn *conn, struct loop_call *call, void *
         program_refuse(cluster, program, CTL_DENIED, text);
     } else {
         snprintf(program->why, sizeof program->why, "%.250s", text);
+        program->killed = true;
         program_notify(cluster, program, CLIENT_EVENT_END, CTL_DENIED, text);
         loop_timer_start(cluster->loop, &program->end, away ? 0 : KILL_MS, end_on_node, program);
     }

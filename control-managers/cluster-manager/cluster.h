@@ -188,7 +188,8 @@ struct program {
     struct server *server; /* NULL: in the queue, or lost */
     struct used *used;     /* what it has used there; NULL: nothing yet */
     uint64_t revoked;      /* the server that accepts no new connection of it any more; 0: none */
-    const char *leaving;   /* while it is detached: why, for its row of usage; NULL: it is not known */
+    const char *leaving;   /* while it is detached: "WORD: why", for its row of usage; NULL: it is not known */
+    bool killed;           /* an administrator has ended it; why: who */
     bool queued;           /* waits in cluster->queue */
     admin_program_state state;
     uint32_t pid, uid;
@@ -361,6 +362,8 @@ void server_destroy(struct cluster *, struct server *);                   /* giv
 struct program *program_create(struct cluster *, struct vm *, const ctl_program *, uint64_t id);
 void program_destroy(struct cluster *, struct program *);
 void program_attach(struct program *, struct server *); /* NULL: detaches */
+/* Detaches it. For the record of use: a word for programs that read it (docs/json/usage.schema.json), and a sentence. */
+void program_detach(struct program *, const char *word, const char *why);
 
 /* ---- store.c: what is written to the DB ---- */
 void store_put_server(struct cluster *, const struct server *, void (*done)(void *, int, const char *), void *context);

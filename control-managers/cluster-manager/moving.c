@@ -11,6 +11,7 @@
 #include "cpu/common/log.h"
 
 /* What the library may take besides: it looks every two seconds whether it is to move. */
+#define TARGET_ENDED "the GPU server to which it moved has ended"
 enum { MOVE_SLACK_MS = 15000, MOVE_LOOK_MS = 200, MOVE_BRIDGE_MS = 3000 };
 
 static struct event_about about(const struct moved_program *move)
@@ -109,7 +110,7 @@ static void suspend(struct program *program)
     struct server *old = program->server;
     if (old)
         note_left(program, old);
-    program_attach(program, NULL);
+    program_detach(program, "suspended", "it has left the GPU until it is resumed");
     program->state = ADMIN_PROGRAM_SUSPENDED;
     if (!old || old->leaving)
         return;
@@ -121,11 +122,14 @@ static void suspend(struct program *program)
 static void moving_switch(struct cluster *cluster, struct program *program, struct server *server)
 {
     struct server *old = program->server;
+    char why[DB_HOST_SIZE];
     if (old == server)
         return;
     if (old)
         note_left(program, old);
-    program->leaving = "it moved to another GPU server";
+    snprintf(why, sizeof why, "moved: to GPU server %llu of node %s", (unsigned long long)server->row.id,
+             server->row.node);
+    program->leaving = why;
     program_attach(program, server);
     program->leaving = NULL;
     program->state = ADMIN_PROGRAM_RUNNING;
@@ -136,9 +140,9 @@ static void moving_switch(struct cluster *cluster, struct program *program, stru
     /* After a start of this manager its node may come back later than the client manager. */
     bool runs = server->state == CTL_SERVER_RUNNING || (server->adopted && server->state == CTL_SERVER_STARTING);
     if (!runs || server->stopping) {
-        program_attach(program, NULL);
+        program_detach(program, "lost", TARGET_ENDED);
         program->state = ADMIN_PROGRAM_LOST;
-        program_notify(cluster, program, CLIENT_EVENT_LOST, CTL_LOST, "the GPU server to which it moved has ended");
+        program_notify(cluster, program, CLIENT_EVENT_LOST, CTL_LOST, TARGET_ENDED);
     }
 }
 
@@ -236,10 +240,9 @@ static void take_over(struct moved_program *move)
     } else if (!program->server ? move->action == ADMIN_ACTION_RESUME : program->server->row.id == move->source) {
         struct server *source = program->server;
         program_revoke(move->cluster, program);
-        program_attach(program, NULL);
+        program_detach(program, "lost", TARGET_ENDED);
         program->state = ADMIN_PROGRAM_LOST;
-        program_notify(move->cluster, program, CLIENT_EVENT_LOST, CTL_LOST,
-                       "the GPU server to which it moved has ended");
+        program_notify(move->cluster, program, CLIENT_EVENT_LOST, CTL_LOST, TARGET_ENDED);
         if (source)
             server_check_idle(move->cluster, source);
     }

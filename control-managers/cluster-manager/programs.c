@@ -222,14 +222,15 @@ void client_handle_events(struct conn *conn, struct loop_call *call, void *objec
 
 /* ---- ends ---- */
 
-static void program_end(struct cluster *cluster, struct program *program, const char *why)
+/* word: as program_detach has it, unless it was killed. */
+static void program_end(struct cluster *cluster, struct program *program, const char *word, const char *why)
 {
     struct server *server = program->server;
     struct event_about which = about(program);
     program_revoke(cluster, program);
     cluster_event(cluster, ADMIN_INFO, "program-ended", &which, "%.200s (pid %u): %s", program->executable,
                   program->pid, why);
-    program->leaving = why;
+    program_detach(program, program->killed ? "killed" : word, program->killed ? program->why : why);
     program_destroy(cluster, program);
     if (server)
         server_check_idle(cluster, server);
@@ -249,7 +250,7 @@ void client_handle_ended(struct conn *conn, struct loop_call *call, void *object
     for (u_int i = 0; i < args->keys.keys_len; i++) {
         struct program *program = map_get_id(&vm->by_key, args->keys.keys_val[i]);
         if (program)
-            program_end(vm->cluster, program, "its client manager says so");
+            program_end(vm->cluster, program, "exit", "its client manager says so");
     }
     moving_look(vm->cluster);
 }
@@ -449,7 +450,7 @@ static void end_unnamed(struct cluster *cluster, struct vm *vm, const client_reg
     for (struct program *program = vm->programs, *next; program; program = next) {
         next = program->vm_next;
         if (!map_get_id(&named, program->id))
-            program_end(cluster, program, "its client manager does not know it any more");
+            program_end(cluster, program, "exit", "its client manager does not know it any more");
     }
     map_free(&named);
 }
@@ -499,7 +500,7 @@ static void silence_over(struct loop_timer *timer, void *context)
         if (program->server && program->server->workers && program->server->node->state == ADMIN_NODE_UP)
             still = true;                       /* its server serves somebody: only the client manager is away */
         else
-            program_end(cluster, program, "its client manager has been silent for too long");
+            program_end(cluster, program, "silent", "its client manager has been silent for too long");
     }
     for (struct server *server = vm->servers, *next; server; server = next) {
         next = server->vm_next;

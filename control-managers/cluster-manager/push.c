@@ -82,5 +82,6 @@ void program_refuse(struct cluster *cluster, struct program *program, ctl_code c
     struct event_about which = about(program);
     cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%s: %.900s", program->executable, text);
     program_notify(cluster, program, CLIENT_EVENT_ANSWER, code, text);
+    program_detach(program, "refused", text);
     program_destroy(cluster, program);
 }

@@ -218,14 +218,13 @@ static void stop_again(struct loop_timer *timer, void *context)
 /* Informs its programs, and lets them go. Those that never had it may try another. */
 static void release_programs(struct cluster *cluster, struct server *server, ctl_code code, const char *why)
 {
+    const char *word = server->stopping && server->code == CTL_OK ? "stopped" : code == CTL_NO_ROOM ? "limit" : "lost";
     while (server->programs) {
         struct program *program = server->programs;
         bool had_it = program->state == ADMIN_PROGRAM_RUNNING;
         if (had_it)
             program_notify(cluster, program, CLIENT_EVENT_LOST, code, why);
-        program->leaving = why;
-        program_attach(program, NULL);
-        program->leaving = NULL;
+        program_detach(program, word, why);
         if (had_it) {
             program->state = ADMIN_PROGRAM_LOST;
             continue;
@@ -359,7 +358,7 @@ static void starts_again(struct cluster *cluster, struct server *server, const c
         if (program->state != ADMIN_PROGRAM_RUNNING)
             continue;
         program_notify(cluster, program, CLIENT_EVENT_LOST, CTL_LOST, why);
-        program_attach(program, NULL);
+        program_detach(program, "lost", why);
         program->state = ADMIN_PROGRAM_LOST;
     }
 }

@@ -343,11 +343,20 @@ void program_destroy(struct cluster *cluster, struct program *program)
     free(program);
 }
 
+void program_detach(struct program *program, const char *word, const char *why)
+{
+    char text[DB_HOST_SIZE];
+    snprintf(text, sizeof text, "%s: %.220s", word, why);
+    program->leaving = text;
+    program_attach(program, NULL);
+    program->leaving = NULL;
+}
+
 void program_attach(struct program *program, struct server *server)
 {
     if (program->server) {
         usage_accrue(program->cluster, program->server);
-        usage_detached(program->cluster, program, program->leaving ? program->leaving : "it left this GPU server");
+        usage_detached(program->cluster, program, program->leaving ? program->leaving : "left: it left this GPU server");
         *program->server_back = program->server_next;
         if (program->server_next)
             program->server_next->server_back = program->server_back;

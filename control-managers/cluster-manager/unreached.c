@@ -27,7 +27,7 @@ static void leave_server(struct cluster *cluster, struct program *program, const
     cluster_event(cluster, ADMIN_WARNING, "server-unreached", &which, "%.200s (pid %u) looks for another one: %.600s",
                   program->executable, program->pid, why);
     program_revoke(cluster, program);
-    program_attach(program, NULL);
+    program_detach(program, "unreached", why);
 }
 
 /* CTL_OK, CTL_WAITING, or a refusal with text (CTL_MAX_TEXT + 1). */

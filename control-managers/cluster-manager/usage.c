@@ -315,7 +315,7 @@ void usage_server_gone(struct cluster *cluster, struct server *server)
     if (cluster->stopping)
         return;
     usage_accrue_until(cluster, server, loop_time());
-    usage_end_rows(cluster, server, "its GPU server has gone");
+    usage_end_rows(cluster, server, "lost: its GPU server has gone");
     server_save(cluster, server, true);
 }
 

@@ -9,7 +9,7 @@
 
 enum { LOOK_NS = 2000000, FOLD_AT_ONCE = 2, READ_MS = 30000, DAY_KEY_SIZE = DB_NAME_SIZE + DB_GPUS_SIZE + 40 };
 static const int64_t second_us = 1000000, day_us = 86400 * INT64_C(1000000);
-static const char away[] = "it ended while the cluster manager was away";
+static const char away[] = "exit: it ended while the cluster manager was away";
 
 /* ---- the array and the lists ---- */
 
@@ -228,7 +228,7 @@ static void row_end(struct cluster *cluster, struct used *used, int64_t when, co
     used->program = NULL;
     used->lingers = false;
     if (used->fault)
-        snprintf(used->row.why, sizeof used->row.why, "fault %u: %.200s", (unsigned)used->fault, text);
+        snprintf(used->row.why, sizeof used->row.why, "fault: CUDA error %u; %.200s", (unsigned)used->fault, text);
     else
         snprintf(used->row.why, sizeof used->row.why, "%s", text);
     list_ended(cluster->usage, used);
@@ -419,7 +419,7 @@ void usage_load_row(struct cluster *cluster, const struct db_usage *row)
     }
     struct server *server = map_get_id(&cluster->servers, row->server);
     if (!server) {
-        row_end(cluster, used, row->accrued, "its GPU server has gone");
+        row_end(cluster, used, row->accrued, "lost: its GPU server has gone");
         return;
     }
     server->counted.behind = true;

@@ -15,8 +15,8 @@ struct map_entry;
 struct map {
     struct map_entry **buckets, **sorted;
     size_t bucket_count, count;
-    /* sorted[]: `ordered` entries in order, behind them `added` ones that are not; room: of the array. stale: nothing of
-       that holds, and the array is made anew. */
+    /* sorted[]: `ordered` entries in order, behind them `added` ones that are not; room: of the array. stale: nothing
+       of that holds, and the array is made anew. */
     size_t ordered, added, room;
     bool stale;
 }; /* zero: empty */

@@ -37,6 +37,13 @@ static json_t *user_of(const admin_usage_row *row)
     return row->uid == UINT32_MAX ? json_null() : json_integer(row->uid);
 }
 
+/* The word before the colon; "": it goes on, it is a sum, or an earlier release wrote the row. */
+static json_t *reason_of(const char *why)
+{
+    size_t length = why ? strspn(why, "abcdefghijklmnopqrstuvwxyz") : 0;
+    return json_stringn(length && why[length] == ':' ? why : "", length && why[length] == ':' ? length : 0);
+}
+
 json_t *usage_row(const admin_usage_row *row)
 {
     json_t *object =
@@ -46,6 +53,7 @@ json_t *usage_row(const admin_usage_row *row)
                   (json_int_t)row->memory, "begun", json_time(row->begun), "ended", json_time(row->ended), "sm_seconds",
                   (double)row->sm_us / 1e6, "programs", (json_int_t)row->programs, "why", json_text(row->why));
     json_object_set_new(object, "day", day_of(row));
+    json_object_set_new(object, "reason", reason_of(row->ended ? row->why : NULL));
     return object;
 }
 

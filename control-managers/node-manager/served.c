@@ -33,6 +33,14 @@ static uint32_t fault_of(const struct served_now *now, uint64_t program)
     return 0;
 }
 
+static bool is_asked(const struct server *server, uint64_t program)
+{
+    for (size_t i = 0; i < server->asked_count; i++)
+        if (server->asked[i] == program)
+            return true;
+    return false;
+}
+
 void served_seen(struct server *server, struct served_now *now)
 {
     if (now->count)
@@ -40,6 +48,13 @@ void served_seen(struct server *server, struct served_now *now)
     for (size_t i = 0; i < server->served_count; i++)
         if (!has(now->ids, now->count, server->served[i]))
             node_report_left(server, server->served[i], loop_time(), fault_of(now, server->served[i]));
+    /* One that came and went between two looks, and about which nobody has asked yet: its file is gone now. */
+    for (size_t i = 0; i < now->fault_count; i++) {
+        uint64_t program = now->faults[i].program;
+        if (!has(now->ids, now->count, program) && !has(server->served, server->served_count, program) &&
+            !is_asked(server, program))
+            node_report_left(server, program, loop_time(), now->faults[i].code);
+    }
     size_t kept = 0;
     for (size_t i = 0; i < server->asked_count; i++) {
         uint64_t program = server->asked[i];
@@ -82,10 +97,7 @@ static void look(struct loop_timer *timer, void *context)
 
 void served_ask(struct server *server, uint64_t program)
 {
-    for (size_t i = 0; i < server->asked_count; i++)
-        if (server->asked[i] == program)
-            return;
-    if (server->asked_count == MOST_ASKED)
+    if (is_asked(server, program) || server->asked_count == MOST_ASKED)
         return; /* it is asked again when this node registers again */
     if (server->asked_count == server->asked_room) {
         size_t room = server->asked_room ? 2 * server->asked_room : 16;

@@ -31,6 +31,7 @@ import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from testlib import Local, Skip, case, end, free_ports, need, only_cases, read, spawn, until, write  # noqa: E402
+from schemas import mistakes, schema_of  # noqa: E402
 
 BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 if_all = case if sys.argv[3:] == ["all"] else lambda test: test      # cases that take long
@@ -161,33 +162,6 @@ def json_is_what_flytctl_prints():
             return len(found) == len(wanted) and all(a.keys() == b.keys() for a, b in zip(found, wanted))
         until(same, f"{name} is the same")
     need(json.loads(request("/api/v1/history")[2])[-1]["sms"] == 8, "history")
-
-
-def mistakes(value, schema, where):
-    """What JSON Schema says of it, as far as docs/json uses it."""
-    kinds = {"string": str, "integer": int, "number": (int, float), "array": list, "object": dict, "null": type(None),
-             "boolean": bool}
-    wanted = schema.get("type", [])
-    wanted = [wanted] if isinstance(wanted, str) else wanted
-    if wanted and not any(isinstance(value, kinds[kind]) and (isinstance(value, bool) == (kind == "boolean"))
-                          for kind in wanted):
-        return [f"{where}: {value!r} is no {wanted}"]
-    if "enum" in schema and value not in schema["enum"] or value is not None and "minimum" in schema and value < 0:
-        return [f"{where}: {value!r}"]
-    found = []
-    if isinstance(value, dict):
-        properties = schema["properties"]
-        found += [f"{where}: {key} is not there" for key in schema["required"] if key not in value]
-        found += [f"{where}: docs/json does not know {key}" for key in value if key not in properties]
-        for key in value.keys() & properties.keys():
-            found += mistakes(value[key], properties[key], f"{where}.{key}")
-    for i, each in enumerate(value if isinstance(value, list) else []):
-        found += mistakes(each, schema["items"], f"{where}[{i}]")
-    return found
-
-
-def schema_of(name):
-    return json.loads(read(f"{ROOM}/../../docs/json/{name}.schema.json"))
 
 
 @case

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""tests/control/usage.py BIN HOLDER: who used what, over restarts of the cluster manager. Speaks TAP.
+"""tests/control/usage.py BIN HOLDER STICKY: who used what, over restarts of the cluster manager. Speaks TAP.
 
-HOLDER is control_client_program: it takes memory, and goes on when it is given a line.
+HOLDER is control_client_program: it takes memory, and goes on when it is given a line. STICKY is a program whose
+children end with errors 700, 716 and 719.
 
 shows: usage: a program that leaves its client manager and keeps its session is charged, also over a restart
 shows: usage: an outage of the cluster manager is charged to those who were there; who left meanwhile, until then
+shows: usage: why a program's use ended, by a word and a sentence: exit, killed, stopped, an error of CUDA
 shows: usage: programs, SM-seconds and why they ended, by VM, user, day, GPU; nothing counts twice after kill -9
 shows: usage: a VM that runs programs as thousands of users loses rows of its own alone; sums stay right, also read
   while rows are summed
@@ -23,9 +25,10 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from schemas import mistakes, schema_of  # noqa: E402
 from testlib import Local, case, need, only_cases, until  # noqa: E402
 
-BIN, HOLDER = (os.path.abspath(path) for path in sys.argv[1:3])
+BIN, HOLDER, STICKY = (os.path.abspath(path) for path in sys.argv[1:4])
 FOLDER = tempfile.mkdtemp(prefix="flyt-usage-")
 cluster = Local(BIN, os.path.join(FOLDER, "cluster"), "--nodes", "1", FLYT_SOFTGPU_SMS="4")
 events = lambda kind: [json.loads(row) for row in cluster.ctl("events", "-j", "--kind", kind).splitlines()]
@@ -79,7 +82,10 @@ def programs_are_counted():
     for row in rows:
         seconds = row["sm_seconds"] / row["sms"]
         need(0 < seconds < 60, row)
+    schema = {"type": "array", "items": schema_of("usage")}
+    need(not mistakes(rows, schema, "usage") and mistakes([rows[0] | {"user": "0"}], schema, "x"), rows)
     for by in ("vm", "user", "day", "gpu", "node"):
+        need(not mistakes(cluster.json("usage", "--by", by), schema, by), lambda: cluster.json("usage", "--by", by))
         sums = cluster.json("usage", "--by", by)
         need(len(sums) == 1 and sums[0]["programs"] == 2, sums)
         need(abs(sums[0]["sm_seconds"] - sum(row["sm_seconds"] for row in rows)) < 1e-6, sums)
@@ -170,6 +176,33 @@ def a_killed_manager_counts_nothing_twice():
     need(len(time_held) == len(rows) == 1, rows)
     row = rows[0]
     need(row["begun"] == begun and 0 < row["sm_seconds"] < 4 * 60, row)
+
+
+@case
+def why_it_ended():
+    before = len(used())
+    killed, stopped = Holder().attached(), None
+    cluster.ctl("program", "kill", str(cluster.json("program", "list")[0]["id"]))
+    killed.process.wait(30)
+    until(lambda: used()[before]["ended"], "it was killed")
+    stopped = Holder().attached()
+    until(lambda: cluster.json("program", "list")[0]["state"] == "running", "it runs")
+    cluster.ctl("server", "stop", str(cluster.json("server", "list")[0]["id"]), "--force")
+    until(lambda: used()[before + 1]["ended"], "its server was stopped")
+    stopped.process.kill()
+    stopped.process.wait()
+    until(lambda: cluster.json("program", "list") == [], "none is left")
+    subprocess.run([f"{BIN}/flyt-run", STICKY], check=True, capture_output=True, timeout=60, env=cluster.env)
+    until(lambda: all(row["ended"] for row in used()), "all have ended")
+    rows = [row for row in used() if "exit" == row["reason"]]
+    need(rows and rows[0]["why"] == "exit: its client manager says so", rows)
+    first, second = used()[before:before + 2]
+    need(first["reason"] == "killed" and first["why"].startswith("killed: ended by "), first)
+    need(second["reason"] == "stopped" and "stopped by " in second["why"], second)
+    faults = {row["why"].split(";")[0] for row in used() if row["reason"] == "fault"}
+    found = mistakes(used(), {"type": "array", "items": schema_of("usage")}, "usage")
+    need(not found, found)
+    need(faults == {f"fault: CUDA error {code}" for code in (700, 716, 719)}, faults)
 
 
 @case

@@ -3,7 +3,7 @@ $(BUILD)/tests/control_waiting: tests/control/waiting.py $(BUILD)/tests/control_
 	$(call script,tests/control/waiting.py $(BIN) $(BUILD)/tests/control_client_program)
 TESTS += $(BUILD)/tests/control_waiting@sleeps
 # Programs and the GPU time that they used are counted; what waits says why.
-TESTS += "tests/control/usage.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"
+TESTS += "tests/control/usage.py $(BIN) $(BUILD)/tests/control_client_program build/cuda/sticky@sleeps"
 # Programs start while the link to the machine of a GPU server is lost.
 TESTS += "tests/control/link_lost.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"
 # Logs of GPU servers.
