@@ -34,7 +34,8 @@ $(BUILD)/tests/control_client_wire: $(call objects,tests/control/client_wire.c) 
     $(TESTS_CONTROL_NODE_COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
-$(BUILD)/tests/control_node_ticket: $(call objects,tests/control/node_ticket.c cpu/server/listener/ticket.c) \
+$(BUILD)/tests/control_node_ticket: \
+    $(call objects,tests/control/node_ticket.c cpu/server/listener/ticket.c cpu/server/tenant/fault.c) \
     $(CPU_COMMON_TICKET_OBJECTS) $(call objects,cpu/common/env.c cpu/common/log.c)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka -lcrypto
