@@ -17,9 +17,13 @@ enum { KILL_MS = 1000 };
 
 enum { REFUSALS = 100, REFUSALS_PER_SECOND = 1 };
 
-void admin_note_refusal(const struct cluster_session *session, const char *command, const char *why)
+void admin_note_refusal(const struct cluster_session *session, const char *command, const struct call_target *target,
+                        const char *why)
 {
-    const struct event_about which = { .by = session->who, .command = command };
+    static const struct call_target nothing;
+    const struct call_target *of = target ? target : &nothing;
+    const struct event_about which = { .by = session->who, .command = command, .vm = of->vm, .node = of->node,
+                                       .server = of->server, .program = of->program };
     static struct rate rate; /* of all: nobody is to fill history and audit trail */
     if (!session->cluster->stopping && rate_passes(&rate, REFUSALS, REFUSALS_PER_SECOND))
         cluster_event(session->cluster, ADMIN_WARNING, "command-refused", &which, "%s%s%s: %.700s", session->who,
@@ -36,7 +40,8 @@ void admin_note_export(const struct cluster_session *session, const char *of)
 void admin_note_answer(const struct loop_call *call, ctl_code code, const char *text)
 {
     if (code != CTL_OK && code != CTL_UNKNOWN)
-        admin_note_refusal(session_of(call_conn(call)), protocol_procedures[call_procedure(call)].name, text);
+        admin_note_refusal(session_of(call_conn(call)), protocol_procedures[call_procedure(call)].name,
+                           call_context(call), text);
 }
 
 static void reply_plain(struct loop_call *call, ctl_code code, char *text)

@@ -149,11 +149,24 @@ static const char *describe_size(const struct db_vm *row, char out[SIZE_TEXT])
     return out;
 }
 
+/* Of an entitlement, without its secret. */
+static const char *describe_vm(const struct db_vm *row, char out[DB_TEXT_SIZE])
+{
+    static const char *const waits[] = { "as the VM says", "fail", "in line" };
+    char size[SIZE_TEXT], sharing[PROTOCOL_SHARING_SIZE];
+    snprintf(out, DB_TEXT_SIZE, "%s, sharing %s, grouping %s, waiting %s%s%s%s%s%s%s", describe_size(row, size),
+             protocol_sharing_text(row->sharing ? row->sharing : CTL_SHARING_ALL, sharing),
+             row->grouping ? "on" : "off", row->wait <= ADMIN_WAIT_IN_LINE ? waits[row->wait] : "?",
+             *row->address ? ", address " : "", row->address, *row->host ? ", host " : "", row->host,
+             *row->recovery ? ", recovery " : "", row->recovery);
+    return out;
+}
+
 static void carry_out_add(struct cluster *cluster, struct change *change)
 {
     const struct db_vm *row = &change->row.row.vm;
-    struct event_about which = { .vm = row->name, .by = change->by };
-    char size[SIZE_TEXT];
+    char size[SIZE_TEXT], after[DB_TEXT_SIZE];
+    struct event_about which = { .vm = row->name, .by = change->by, .after = describe_vm(row, after) };
     if (!map_get(&cluster->vms, row->name))
         vm_create(cluster, row);
     cluster_event(cluster, ADMIN_INFO, "vm-added", &which, "%s, by %s", describe_size(row, size), change->by);
@@ -234,17 +247,33 @@ static ctl_code prepare_set(struct cluster *cluster, struct change *change, char
     return code;
 }
 
+/* What else was changed than the size, for people. */
+static const char *describe_rest(const char *before, const char *after, unsigned set, char out[DB_TEXT_SIZE])
+{
+    const bool same = strcmp(before, after) == 0, secret = set & ADMIN_VM_SET_SECRET;
+    snprintf(out, DB_TEXT_SIZE, "%s%s%.400s", secret ? "; it has a new secret" : "",
+             !same    ? "; it was: "
+             : secret ? ""
+                      : "; nothing is other than before",
+             same ? "" : before);
+    return out;
+}
+
 static void carry_out_set(struct cluster *cluster, struct change *change)
 {
     const struct db_vm *row = &change->row.row.vm;
     struct vm *vm = map_get(&cluster->vms, row->name);
-    struct event_about which = { .vm = row->name, .by = change->by };
-    char size[SIZE_TEXT];
+    char before[DB_TEXT_SIZE] = "", after[DB_TEXT_SIZE], rest[DB_TEXT_SIZE];
+    struct event_about which = { .vm = row->name, .by = change->by, .before = before, .after = after };
+    describe_vm(row, after);
+    if (vm)
+        describe_vm(&vm->row, before);
     if (vm)
         vm_rename_address(cluster, vm, row);
     else
         vm = vm_create(cluster, row);           /* others removed it meanwhile, and this put it back */
-    cluster_event(cluster, ADMIN_INFO, "vm-changed", &which, "%s, by %s", describe_size(row, size), change->by);
+    cluster_event(cluster, ADMIN_INFO, "vm-changed", &which, "%.400s, by %s%s", after, change->by,
+                  describe_rest(before, after, change->set, rest));
     for (struct program *program = vm && change->set & ADMIN_VM_SET_SECRET ? vm->programs : NULL; program;
          program = program->vm_next) {
         program_revoke(cluster, program);
@@ -319,7 +348,10 @@ static ctl_code prepare_remove(struct cluster *cluster, struct change *change, c
 static void carry_out_remove(struct cluster *cluster, struct change *change)
 {
     struct vm *vm = map_get(&cluster->vms, change->name);
-    struct event_about which = { .vm = change->name, .by = change->by };
+    char before[DB_TEXT_SIZE] = "";
+    struct event_about which = { .vm = change->name, .by = change->by, .before = before };
+    if (vm)
+        describe_vm(&vm->row, before);
     cluster_event(cluster, ADMIN_INFO, "vm-removed", &which, "by %s", change->by);
     if (!vm)
         return;

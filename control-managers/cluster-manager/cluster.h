@@ -225,10 +225,17 @@ enum { WHO_SIZE = 2 * CTL_MAX_NAME + 64 };
 /* So long after the start nodes that are away are waited for. */
 enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000 };
 
+/* What a call of an administrator is about; "" and 0: nothing of that kind. */
+struct call_target {
+    char vm[CTL_MAX_HOST + 1], node[CTL_MAX_NAME + 1];
+    uint64_t server, program;
+};
+
 enum endpoint { ENDPOINT_NODE, ENDPOINT_CLIENT, ENDPOINT_LOCAL };
 struct cluster_session {
     struct hello hello;
     char who[WHO_SIZE]; /* of an administrator */
+    bool denied;        /* the call for which this connection ends is noted */
     struct cluster *cluster;
     struct conn *conn;
     enum endpoint endpoint;
@@ -538,8 +545,13 @@ void log_came(struct cluster *, const struct node *, const node_log *);
 void logs_forget(struct cluster_session *);                       /* the asker has gone */
 void logs_lose(struct cluster *, const struct node *);            /* its connection has ended */
 void logs_end(struct cluster *);                                  /* at the end: frees */
-/* An administrator's command was not carried out: an event, and a line of the audit trail. */
-void admin_note_refusal(const struct cluster_session *, const char *command, const char *why);
+/* An administrator's command was not carried out: an event, and a line of the audit trail. target: NULL: it is not
+   known. */
+void admin_note_refusal(const struct cluster_session *, const char *command, const struct call_target *target,
+                        const char *why);
+/* What the call is about. False: nothing that has a name. */
+bool admin_target(uint32_t procedure, const void *args, struct call_target *);
+void admin_call_begins(struct conn *, struct loop_call *, const void *args); /* notes it */
 /* Verifiers of secrets, of all VMs for example, are about to be given away: an event. */
 void admin_note_export(const struct cluster_session *, const char *of);
 /* Notes the refusal in an answer that is about to be sent; nothing if the command was carried out, or may have been. */
@@ -549,7 +561,8 @@ void admin_note_answer(const struct loop_call *, ctl_code, const char *text);
 struct event_about {
     const char *vm, *node;
     uint64_t server, program;
-    const char *by, *command; /* the administrator who did it, and by which procedure; for the audit trail */
+    /* For the audit trail: the administrator who did it, by which procedure; what it was before, and is now. */
+    const char *by, *command, *before, *after;
 };
 void cluster_event(struct cluster *, admin_severity, const char *kind, const struct event_about *, const char *format,
                    ...) __attribute__((format(printf, 5, 6)));

@@ -72,7 +72,7 @@ static bool is_audited(const char *kind)
 }
 
 /* A line of JSON: each byte of a text or name takes six at most. */
-enum { AUDIT_LINE = 6 * (DB_TEXT_SIZE + WHO_SIZE) + 2048 };
+enum { AUDIT_LINE = 6 * (3 * DB_TEXT_SIZE + WHO_SIZE) + 2048 };
 
 static void member(char line[AUDIT_LINE], const char *name, const char *value)
 {
@@ -123,6 +123,8 @@ static void audit(const struct cluster *cluster, const struct db_event *event, c
     member(line, "node", event->node);
     member_id(line, "server", event->server);
     member_id(line, "program", event->program);
+    member(line, "before", about && about->before ? about->before : "");
+    member(line, "after", about && about->after ? about->after : "");
     member(line, "text", event->text);
     snprintf(line + strlen(line), sizeof line - strlen(line), "}\n");
     int fd = open(cluster->values->audit, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);

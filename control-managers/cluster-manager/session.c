@@ -313,8 +313,8 @@ static void closed(struct conn *conn, int error, const char *why)
     if (session->hello.refused)
         refusal_note(cluster, conn, session->hello.said ? &session->hello : NULL, why);
     bool is_admin = session->endpoint != ENDPOINT_NODE && !session->vm;
-    if (session->hello.done && is_admin && error == -EACCES)
-        admin_note_refusal(session, "", why);
+    if (session->hello.done && is_admin && error == -EACCES && !session->denied)
+        admin_note_refusal(session, "", NULL, why);
     /* A command of flytctl is a connection; that connections end is news where it breaks what should last. */
     if (!session->hello.done)
         log_debug("event=connection-ended peer=%s why=\"%s\"", conn_peer(conn), why);
@@ -334,6 +334,18 @@ static void closed(struct conn *conn, int error, const char *why)
         client_session_gone(cluster, session->vm);
     }
     free(session);
+}
+
+/* A role may not call this. */
+static void denied(struct conn *conn, uint32_t procedure, const void *args, const char *why)
+{
+    struct cluster_session *session = session_of(conn);
+    struct call_target target;
+    if (session->endpoint == ENDPOINT_NODE || session->vm)
+        return;
+    bool known = args && admin_target(procedure, args, &target);
+    admin_note_refusal(session, protocol_procedures[procedure].name, known ? &target : NULL, why);
+    session->denied = true;
 }
 
 static void refused(struct conn *conn, const char *why) { refusal_note(conn_context(conn), conn, NULL, why); }
@@ -404,7 +416,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
 };
 
 const struct conn_service cluster_services[3] = {
-    [ENDPOINT_NODE] = { methods, CTL_LAST_PROCEDURE + 1, opened_node, closed, refused },
-    [ENDPOINT_CLIENT] = { methods, CTL_LAST_PROCEDURE + 1, opened_client, closed, refused },
-    [ENDPOINT_LOCAL] = { methods, CTL_LAST_PROCEDURE + 1, opened_local, closed, refused },
+    [ENDPOINT_NODE] = { methods, CTL_LAST_PROCEDURE + 1, opened_node, closed, refused, NULL, NULL },
+    [ENDPOINT_CLIENT] = { methods, CTL_LAST_PROCEDURE + 1, opened_client, closed, refused, admin_call_begins, denied },
+    [ENDPOINT_LOCAL] = { methods, CTL_LAST_PROCEDURE + 1, opened_local, closed, refused, admin_call_begins, denied },
 };

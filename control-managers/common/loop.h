@@ -104,6 +104,11 @@ struct conn_service {
     /* A listener's connection failed before it was there: TLS on one side only, a certificate that is not good. May be
        NULL. */
     void (*refused)(struct conn *, const char *why);
+    /* A peer that has identified itself makes a call, before its handler; call_set_context keeps what is noted. May be
+       NULL. */
+    void (*begins)(struct conn *, struct loop_call *, const void *args);
+    /* It called what its role may not call; the connection ends then. args: NULL: they make no sense. May be NULL. */
+    void (*denied)(struct conn *, uint32_t procedure, const void *args, const char *why);
 };
 
 struct conn_options {
@@ -159,6 +164,9 @@ void call_refuse(struct loop_call *);                    /* SYSTEM_ERR: where no
 /* An answer to no call: only who looks whether anything has come learns of it. Programs take it for a hint. */
 void conn_nudge(struct conn *);
 struct conn *call_conn(const struct loop_call *);
+/* What belongs to the call, malloced: freed with it. NULL: nothing. */
+void call_set_context(struct loop_call *, void *);
+const void *call_context(const struct loop_call *);
 uint32_t call_procedure(const struct loop_call *);
 
 /* ---- listeners ---- */

@@ -53,6 +53,7 @@ struct loop_call { /* a call of the peer */
     struct loop_call *next, **back;
     struct conn *conn;
     uint32_t xid, procedure;
+    void *context; /* malloced, of the service; NULL: none */
 };
 
 struct bytes {

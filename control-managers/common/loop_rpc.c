@@ -91,6 +91,7 @@ static void call_free(struct loop_call *call)
         call->next->back = call->back;
     if (conn->call_count-- == CONN_MAX_CALLS)
         conn_resume(conn);
+    free(call->context);
     free(call);
 }
 
@@ -103,6 +104,14 @@ uint32_t call_procedure(const struct loop_call *call)
 {
     return call->procedure;
 }
+
+void call_set_context(struct loop_call *call, void *context)
+{
+    free(call->context);
+    call->context = context;
+}
+
+const void *call_context(const struct loop_call *call) { return call->context; }
 
 void call_reply(struct loop_call *call, const void *result)
 {
@@ -132,10 +141,23 @@ void call_refuse(struct loop_call *call)
     call_free(call);
 }
 
+/* The service notes what the peer wanted. */
+static void tell_denied(struct conn *conn, const struct rpc_wire_call *wire, const char *why)
+{
+    const struct protocol_procedure *procedure = &protocol_procedures[wire->procedure];
+    void *args = calloc(1, procedure->args_size);
+    bool known = args && rpc_wire_decode(wire->body, wire->body_size, procedure->args, args);
+    conn->service->denied(conn, wire->procedure, known ? args : NULL, why);
+    if (known)
+        protocol_free(procedure->args, args);
+    free(args);
+}
+
 /* Who may call what. NULL: the call was answered here. */
 static const struct conn_method *method_for(struct conn *conn, const struct rpc_wire_call *wire)
 {
     const struct conn_service *service = conn->service;
+    char why[256];
     const struct conn_method *method =
         service && service->methods && wire->procedure < service->count ? &service->methods[wire->procedure] : NULL;
     if (wire->rpc_version != RPC_MSG_VERSION || wire->flavor != AUTH_NONE) {
@@ -153,8 +175,11 @@ static const struct conn_method *method_for(struct conn *conn, const struct rpc_
             conn_doom(conn, -EPROTO, "the peer called procedure %u before it identified itself", wire->procedure);
     } else if (!(method->roles & 1u << conn->role)) {
         reply_denied(conn, wire->xid, false);
-        conn_doom(conn, -EACCES, "the peer called %s, which is not for %s", procedure_name(wire->procedure),
-                  conn->role == CTL_ROLE_NONE ? "strangers: CTL_HELLO comes first" : protocol_role_name(conn->role));
+        snprintf(why, sizeof why, "the peer called %s, which is not for %s", procedure_name(wire->procedure),
+                 conn->role == CTL_ROLE_NONE ? "strangers: CTL_HELLO comes first" : protocol_role_name(conn->role));
+        if (conn->role != CTL_ROLE_NONE && conn->service->denied)
+            tell_denied(conn, wire, why);
+        conn_doom(conn, -EACCES, "%s", why);
     } else {
         return method;
     }
@@ -184,6 +209,8 @@ static void handle_call(struct conn *conn, const struct loop_record *record)
     } else {
         struct loop *loop = conn->loop;
         uint64_t begun = loop_clock_ns();
+        if (conn->role != CTL_ROLE_NONE && conn->service->begins)
+            conn->service->begins(conn, call, args);
         method->handler(conn, call, args);
         loop_note_held(loop, begun);
         protocol_free(procedure->args, args);

@@ -89,7 +89,8 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CTL_PROVE] = { 1u << CTL_ROLE_NONE, on_prove },      [ADMIN_STATUS] = { 1u << CTL_ROLE_ADMIN, on_status },
     [ADMIN_EVENTS] = { 1u << CTL_ROLE_ADMIN, on_events }, [NODE_REPORT] = { 1u << CTL_ROLE_NODE, on_status },
 };
-static const struct conn_service service = { methods, CTL_LAST_PROCEDURE + 1, on_opened, on_closed, NULL };
+static const struct conn_service service = { .methods = methods, .count = CTL_LAST_PROCEDURE + 1, .opened = on_opened,
+                                             .closed = on_closed };
 
 static void start(const char *uri, struct tls_context *tls, bool plain_too)
 {

@@ -179,7 +179,8 @@ def who_it_was():
     ctl(*there, "oscar", "node", "remove", "n1", "--force", expect=4)
     need("oscar, ADMIN_NODE: an operator drains" in audited("command-refused"), audited("command-refused"))
     ctl(*there, "oscar", "node", "add", "n2", expect=4)
-    until(lambda: "oscar: the peer called ADMIN_NODE_ADD, which is not for operator" in audited("command-refused"),
+    until(lambda: "oscar, ADMIN_NODE_ADD: the peer called ADMIN_NODE_ADD, which is not for operator" in
+               audited("command-refused"),
                "what the role may not do leaves nothing")
     ctl(*there, "oscar", "key", "rotate", expect=4)
 
@@ -233,6 +234,19 @@ def the_trail_is_as_its_schema_says():
     need(newest == [(kind, "done", me) for kind in wanted], newest)
     refused = [row for row in rows if row["event"] == "command-refused"]
     need(all(row["result"] == "refused" and row["who"] for row in refused), refused)
+    need(any(row.get("command") == "ADMIN_NODE_ADD" and row.get("node") == "n2" and row["who"].startswith("oscar")
+             for row in refused), refused)
+    need(all(row.get("command") for row in refused), refused)
+    before = len(rows)
+    for words in (["--grouping", "off"], ["--grouping", "off"], ["--sms", "2"]):
+        ctl("vm", "set", "alpha", *words)
+    ctl("vm", "remove", "nobody", expect=5)
+    rows = [json.loads(line) for line in said("audit.log").splitlines()][before:]
+    changed = [row for row in rows if row["event"] == "vm-changed"]
+    need("grouping on" in changed[0]["before"] and "grouping off" in changed[0]["after"]
+         and "nothing is other than before" in changed[1]["text"] and changed[1]["before"] == changed[1]["after"]
+         and changed[2]["after"].startswith("2 SMs, ") and "it was: " in changed[2]["text"], changed)
+    need(rows[-1]["command"] == "ADMIN_VM_REMOVE" and rows[-1]["vm"] == "nobody", rows[-1])
     need({"ADMIN_NODE", "ADMIN_VM_ADD", "ADMIN_SERVER_STOP"} <= {row.get("command") for row in refused}, refused)
     need(all("who" in row for row in rows if row["event"].startswith(("vm-", "node-", "program-killed"))), rows)
 
