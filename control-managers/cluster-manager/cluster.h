@@ -369,7 +369,7 @@ void server_destroy(struct cluster *, struct server *);                   /* giv
 struct program *program_create(struct cluster *, struct vm *, const ctl_program *, uint64_t id);
 void program_destroy(struct cluster *, struct program *);
 void program_attach(struct program *, struct server *); /* NULL: detaches */
-/* Detaches it. For the record of use: a word for programs that read it (docs/json/usage.schema.json), and a sentence. */
+/* Detaches it. For the record of use: a word for programs that read it (docs/json/usage.schema.json), a sentence. */
 void program_detach(struct program *, const char *word, const char *why);
 
 /* ---- store.c: what is written to the DB ---- */

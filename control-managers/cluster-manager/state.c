@@ -356,7 +356,8 @@ void program_attach(struct program *program, struct server *server)
 {
     if (program->server) {
         usage_accrue(program->cluster, program->server);
-        usage_detached(program->cluster, program, program->leaving ? program->leaving : "left: it left this GPU server");
+        usage_detached(program->cluster, program,
+                       program->leaving ? program->leaving : "left: it left this GPU server");
         *program->server_back = program->server_next;
         if (program->server_next)
             program->server_next->server_back = program->server_back;
