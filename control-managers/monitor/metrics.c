@@ -282,7 +282,7 @@ static void of_vm(struct metrics *metrics, const json_t *vm)
 
 /* ---- what has been counted ---- */
 
-static void add_work(struct metrics *metrics, const char *of, const char *labels, const struct mirror *mirror,
+static void add_work(struct metrics *metrics, const char *of, const char *labels, const struct monitor_mirror *mirror,
                      const admin_work *work)
 {
     const ctl_figures *all = &work->figures;
@@ -324,7 +324,7 @@ static void add_call_times(struct metrics *metrics, const char *labels, const ct
     metrics_add(metrics, "flyt_server_call_duration_seconds_count", labels, (double)count);
 }
 
-static void of_total(struct metrics *metrics, const struct mirror *mirror, const struct mirrored *total)
+static void of_total(struct metrics *metrics, const struct monitor_mirror *mirror, const struct mirrored *total)
 {
     static const char *const of[] = { [ADMIN_TOTAL_VM] = "vm", [ADMIN_TOTAL_NODE] = "node", [ADMIN_TOTAL_GPU] = "gpu" };
     char labels[LABELS_SIZE];
@@ -338,7 +338,7 @@ static void of_total(struct metrics *metrics, const struct mirror *mirror, const
 }
 
 /* So many rows have each value of the keys. */
-static void count_rows(struct metrics *metrics, const char *name, struct mirror *mirror, admin_news_kind kind,
+static void count_rows(struct metrics *metrics, const char *name, struct monitor_mirror *mirror, admin_news_kind kind,
                        const char *of, const char *key)
 {
     json_t *counts = json_object(), *count;
@@ -357,7 +357,7 @@ static void count_rows(struct metrics *metrics, const char *name, struct mirror 
     json_decref(counts);
 }
 
-void metrics_of_mirror(struct metrics *metrics, struct mirror *mirror)
+void metrics_of_mirror(struct metrics *metrics, struct monitor_mirror *mirror)
 {
     const struct mirrored *one;
     for (size_t i = 0; (one = map_at(&mirror->tables[ADMIN_NEWS_NODE], i)); i++)
@@ -370,7 +370,7 @@ void metrics_of_mirror(struct metrics *metrics, struct mirror *mirror)
     count_rows(metrics, "flyt_servers", mirror, ADMIN_NEWS_SERVER, NULL, "state");
 }
 
-void metrics_of_servers(struct metrics *metrics, struct mirror *mirror)
+void metrics_of_servers(struct metrics *metrics, struct monitor_mirror *mirror)
 {
     static const struct {
         const char *name, *key;

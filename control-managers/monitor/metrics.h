@@ -19,7 +19,7 @@ char *metrics_end(struct metrics *, size_t *size);
 void metrics_of_components(struct metrics *, bool manager_answers);
 /* What rows say. */
 void metrics_of_status(struct metrics *, const json_t *status);
-void metrics_of_mirror(struct metrics *, struct mirror *);  /* all but each server */
-void metrics_of_servers(struct metrics *, struct mirror *); /* each server */
+void metrics_of_mirror(struct metrics *, struct monitor_mirror *);  /* all but each server */
+void metrics_of_servers(struct metrics *, struct monitor_mirror *); /* each server */
 
 #endif

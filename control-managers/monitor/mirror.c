@@ -16,7 +16,7 @@ static void mirrored_free(struct mirrored *one)
     free(one);
 }
 
-void mirror_forget(struct mirror *mirror)
+void mirror_forget(struct monitor_mirror *mirror)
 {
     for (size_t i = 0; i < MIRROR_TABLES; i++) {
         struct map *table = &mirror->tables[i];
@@ -64,7 +64,7 @@ static void total_key(const admin_total *total, char *key, size_t size)
     snprintf(key, size, "%d %s", (int)total->of, total->name);
 }
 
-static void keep_named(struct mirror *mirror, admin_news_kind kind, const char *name, struct mirrored *one)
+static void keep_named(struct monitor_mirror *mirror, admin_news_kind kind, const char *name, struct mirrored *one)
 {
     mirrored_free(map_get(&mirror->tables[kind], name));
     if (!one || !map_put(&mirror->tables[kind], name, one)) {
@@ -73,7 +73,7 @@ static void keep_named(struct mirror *mirror, admin_news_kind kind, const char *
     }
 }
 
-static void keep_numbered(struct mirror *mirror, admin_news_kind kind, uint64_t id, struct mirrored *one)
+static void keep_numbered(struct monitor_mirror *mirror, admin_news_kind kind, uint64_t id, struct mirrored *one)
 {
     mirrored_free(map_get_id(&mirror->tables[kind], id));
     if (!one || !map_put_id(&mirror->tables[kind], id, one)) {
@@ -82,7 +82,7 @@ static void keep_numbered(struct mirror *mirror, admin_news_kind kind, uint64_t 
     }
 }
 
-static void drop(struct mirror *mirror, const admin_gone *gone)
+static void drop(struct monitor_mirror *mirror, const admin_gone *gone)
 {
     if (gone->kind == ADMIN_NEWS_SERVER || gone->kind == ADMIN_NEWS_PROGRAM)
         mirrored_free(map_remove_id(&mirror->tables[gone->kind], gone->id));
@@ -90,7 +90,7 @@ static void drop(struct mirror *mirror, const admin_gone *gone)
         mirrored_free(map_remove(&mirror->tables[gone->kind], gone->name));
 }
 
-static void take(struct mirror *mirror, const admin_news *news)
+static void take(struct monitor_mirror *mirror, const admin_news *news)
 {
     char key[CTL_MAX_NAME + 16];
     struct mirrored *one;
@@ -121,7 +121,7 @@ static void take(struct mirror *mirror, const admin_news *news)
     }
 }
 
-bool mirror_take(struct mirror *mirror, const admin_follow_result *result)
+bool mirror_take(struct monitor_mirror *mirror, const admin_follow_result *result)
 {
     if (result->anew) {
         mirror_forget(mirror);
@@ -140,9 +140,9 @@ bool mirror_take(struct mirror *mirror, const admin_follow_result *result)
     return true;
 }
 
-void mirror_settle(struct mirror *mirror) { memset(mirror->changed, 0, sizeof mirror->changed); }
+void mirror_settle(struct monitor_mirror *mirror) { memset(mirror->changed, 0, sizeof mirror->changed); }
 
-double mirror_sm_seconds(const struct mirror *mirror, const admin_work *work)
+double mirror_sm_seconds(const struct monitor_mirror *mirror, const admin_work *work)
 {
     /* A server that came after the comparison began adds less than nothing until then. */
     int64_t sm_us = (int64_t)(work->sm_base + (uint64_t)work->sms * (uint64_t)mirror->looked);

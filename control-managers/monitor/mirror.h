@@ -18,18 +18,18 @@ struct mirrored {
     char name[CTL_MAX_NAME + 1], node[CTL_MAX_NAME + 1]; /* of a total; node: of a GPU */
 };
 
-struct mirror {
+struct monitor_mirror {
     struct map tables[MIRROR_TABLES]; /* of struct mirrored, by admin_news_kind */
     bool changed[MIRROR_TABLES];      /* since mirror_settle */
     uint64_t run, after, known;       /* for the next ADMIN_FOLLOW */
     int64_t looked;                   /* the figures are of this moment: microseconds since 1970 */
 };
 
-void mirror_forget(struct mirror *);
+void mirror_forget(struct monitor_mirror *);
 /* false: everything was forgotten, it has to be read anew. */
-bool mirror_take(struct mirror *, const admin_follow_result *);
-void mirror_settle(struct mirror *);
+bool mirror_take(struct monitor_mirror *, const admin_follow_result *);
+void mirror_settle(struct monitor_mirror *);
 /* SMs times seconds, at the moment when the cluster manager looked. */
-double mirror_sm_seconds(const struct mirror *, const admin_work *);
+double mirror_sm_seconds(const struct monitor_mirror *, const admin_work *);
 
 #endif

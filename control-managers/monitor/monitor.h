@@ -55,7 +55,7 @@ struct monitor {
 
     pthread_mutex_t lock;                  /* all below */
     pthread_cond_t news;                   /* an event has come, or it ends */
-    struct text *texts[TEXTS];             /* NULL: nothing was read yet */
+    struct monitor_text *texts[TEXTS];             /* NULL: nothing was read yet */
     struct event_text events[EVENTS_KEPT]; /* a ring; by number */
     uint64_t newest;
     uint64_t heard_ms, read_ms; /* of CLOCK_MONOTONIC: the last answer, the last reading that was whole; 0: none */

@@ -34,7 +34,7 @@ struct cluster_reader {
     bool said; /* that the cluster manager is away */
     json_t *history;
     time_t history_at;
-    struct mirror mirror;
+    struct monitor_mirror mirror;
 };
 
 static volatile sig_atomic_t ended, reload;
@@ -128,12 +128,12 @@ static int ask(void *context, uint32_t procedure, const void *args, void *result
 /* ---- texts ---- */
 
 /* Takes it over. NULL, for want of memory: the old one stays. */
-static void put(struct monitor *monitor, enum text_kind kind, struct text *text)
+static void put(struct monitor *monitor, enum text_kind kind, struct monitor_text *text)
 {
     if (!text)
         return;
     pthread_mutex_lock(&monitor->lock);
-    struct text *old = monitor->texts[kind];
+    struct monitor_text *old = monitor->texts[kind];
     monitor->texts[kind] = text;
     pthread_mutex_unlock(&monitor->lock);
     text_release(old);
@@ -189,7 +189,7 @@ static void put_metrics(struct monitor *monitor, enum text_kind kind, struct met
 /* Until nothing is left that this side does not know. */
 static int read_news(struct cluster_reader *reader)
 {
-    struct mirror *mirror = &reader->mirror;
+    struct monitor_mirror *mirror = &reader->mirror;
     bool look = true, more = true;
     while (more) {
         const admin_follow_args args = { mirror->run, mirror->after, mirror->known, look };

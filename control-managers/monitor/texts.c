@@ -13,7 +13,7 @@ struct row_at {
     size_t at, size;
     char vm[CTL_MAX_NAME + 1];
 };
-struct text {
+struct monitor_text {
     atomic_uint references;
     char *bytes;
     size_t size;
@@ -21,25 +21,25 @@ struct text {
     size_t row_count;
 };
 
-struct text *text_make(char *bytes, size_t size)
+struct monitor_text *text_make(char *bytes, size_t size)
 {
-    struct text *text = bytes ? malloc(sizeof *text) : NULL;
+    struct monitor_text *text = bytes ? malloc(sizeof *text) : NULL;
     if (!text) {
         free(bytes);
         return NULL;
     }
-    *text = (struct text){ .bytes = bytes, .size = size };
+    *text = (struct monitor_text){ .bytes = bytes, .size = size };
     atomic_init(&text->references, 1);
     return text;
 }
 
-const char *text_bytes(const struct text *text, size_t *size)
+const char *text_bytes(const struct monitor_text *text, size_t *size)
 {
     *size = text->size;
     return text->bytes;
 }
 
-struct text *text_hold(struct text *text)
+struct monitor_text *text_hold(struct monitor_text *text)
 {
     if (text)
         atomic_fetch_add(&text->references, 1);
@@ -48,7 +48,7 @@ struct text *text_hold(struct text *text)
 
 void text_release(void *object)
 {
-    struct text *text = object;
+    struct monitor_text *text = object;
     if (!text || atomic_fetch_sub(&text->references, 1) != 1)
         return;
     free(text->bytes);
@@ -104,11 +104,11 @@ void text_rows_add(struct text_rows *rows, const char *row, const char *vm)
     rows->at += size;
 }
 
-struct text *text_rows_end(struct text_rows *rows)
+struct monitor_text *text_rows_end(struct text_rows *rows)
 {
     fputc(']', rows->file);
     rows->failed |= fclose(rows->file) != 0;
-    struct text *text = rows->failed ? NULL : text_make(rows->bytes, rows->size);
+    struct monitor_text *text = rows->failed ? NULL : text_make(rows->bytes, rows->size);
     if (rows->failed)
         free(rows->bytes);
     if (text) {
@@ -123,7 +123,7 @@ struct text *text_rows_end(struct text_rows *rows)
 
 /* ---- what is about one VM ---- */
 
-struct text *text_rows_of_vm(const struct text *text, const char *vm)
+struct monitor_text *text_rows_of_vm(const struct monitor_text *text, const char *vm)
 {
     char *bytes = malloc(text->size + 2);
     size_t size = 0;
@@ -143,7 +143,7 @@ struct text *text_rows_of_vm(const struct text *text, const char *vm)
     return text_make(bytes, size);
 }
 
-struct text *text_samples_of_vm(const struct text *text, const char *vm)
+struct monitor_text *text_samples_of_vm(const struct monitor_text *text, const char *vm)
 {
     char label[CTL_MAX_NAME + 16], *bytes = malloc(text->size + 1);
     size_t size = 0, head = 0, head_size = 0; /* the lines that describe the samples which follow */

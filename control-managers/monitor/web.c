@@ -273,11 +273,11 @@ static enum MHD_Result begin_stream(struct monitor *monitor, struct MHD_Connecti
 
 /* The latest text of that kind, held for the caller; NULL: none was made yet. While the cluster manager is away, old
    samples would look like new ones: then metrics have nothing but its flyt_up of 0. */
-static struct text *hold_text(struct monitor *monitor, enum text_kind kind, bool *away, uint64_t *age)
+static struct monitor_text *hold_text(struct monitor *monitor, enum text_kind kind, bool *away, uint64_t *age)
 {
     pthread_mutex_lock(&monitor->lock);
     *away = monitor_away(monitor, age);
-    struct text *text = text_hold(monitor->texts[kind]);
+    struct monitor_text *text = text_hold(monitor->texts[kind]);
     pthread_mutex_unlock(&monitor->lock);
     if (!text || !*away || (kind != TEXT_METRICS && kind != TEXT_SERVER_METRICS))
         return text;
@@ -297,11 +297,11 @@ static enum MHD_Result give_text(struct monitor *monitor, struct MHD_Connection 
     uint64_t age;
     bool away;
     char seconds[24];
-    struct text *text = hold_text(monitor, kind, &away, &age);
+    struct monitor_text *text = hold_text(monitor, kind, &away, &age);
     if (!text)
         return say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "The cluster manager has not answered yet.\n");
     if (*vm) {
-        struct text *part = type == json_form ? text_rows_of_vm(text, vm) : text_samples_of_vm(text, vm);
+        struct monitor_text *part = type == json_form ? text_rows_of_vm(text, vm) : text_samples_of_vm(text, vm);
         text_release(text);
         text = part;
     }

@@ -19,7 +19,7 @@
 #include "cpu/common/log.h"
 
 typedef struct nvml_device *nvml_device;
-struct nvml_memory { unsigned long long total, free, used; };
+struct nvml_memory_info { unsigned long long total, free, used; };
 enum { NVML_SUCCESS = 0, NVML_CLOCK_SM = 1, NVML_COMPUTE_EXCLUSIVE = 3, NVML_COMPUTE_PROHIBITED = 2 };
 
 struct nvml {
@@ -30,7 +30,7 @@ struct nvml {
     int (*by_index)(unsigned, nvml_device *);
     int (*uuid)(nvml_device, char *, unsigned);
     int (*name)(nvml_device, char *, unsigned);
-    int (*memory)(nvml_device, struct nvml_memory *);
+    int (*memory)(nvml_device, struct nvml_memory_info *);
     int (*max_clock)(nvml_device, int, unsigned *);
     int (*compute_mode)(nvml_device, int *);
     int (*mig_mode)(nvml_device, unsigned *current, unsigned *pending);     /* NULL: too old */
@@ -170,7 +170,7 @@ int gpu_nvidia_discover(struct node *node, char *error)
     r = nvml.count(&count);
     for (unsigned i = 0; r == NVML_SUCCESS && i < count && node->gpu_count < CTL_MAX_GPUS; i++) {
         struct gpu *gpu = &node->gpus[node->gpu_count];
-        struct nvml_memory memory = { 0 };
+        struct nvml_memory_info memory = { 0 };
         nvml_device device;
         *gpu = (struct gpu){ .index = i, .minor = -1 };
         if (nvml.by_index(i, &device) != NVML_SUCCESS || nvml.uuid(device, gpu->id, sizeof gpu->id) != NVML_SUCCESS) {

@@ -182,7 +182,7 @@ static void send_bridges(struct server *server)
 }
 
 /* Whether it is the answer to one. */
-static bool bridge_answered(struct server *server, struct share_answer *answer)
+static bool bridge_answered(struct server *server, struct share_order_answer *answer)
 {
     for (unsigned i = 0; i < server->bridge_count; i++)
         if (!server->bridges[i].count && server->bridges[i].number == answer->number) {
@@ -308,7 +308,7 @@ static void send_share(struct server *server)
 }
 
 /* Which of the two it has. */
-static void take_look(struct server *server, const struct share_answer *answer)
+static void take_look(struct server *server, const struct share_order_answer *answer)
 {
     /* The driver's own number may be lower than what was ordered (rounding of NVIDIA MPS). */
     bool sms = !server->ordered_sms || server->ordered_sms == server->sms || answer->sms == server->ordered_sms;
@@ -321,7 +321,7 @@ static void take_look(struct server *server, const struct share_answer *answer)
                     server->vm, (unsigned long long)server->memory, (unsigned long long)answer->memory);
 }
 
-static void take_share(struct server *server, struct share_answer *answer)
+static void take_share(struct server *server, struct share_order_answer *answer)
 {
     static const ctl_code codes[] = { CTL_OK, CTL_INVALID, CTL_NO_ROOM, CTL_NOT_SUPPORTED, CTL_BUSY };
     char text[CTL_MAX_TEXT + 1];
@@ -342,7 +342,7 @@ static void readable(uv_poll_t *poll, int status, int events)
     struct share *share = poll->data;
     struct server *server = share->server;
     uint8_t bytes[SHARE_ANSWER_SIZE + 1];
-    struct share_answer answer;
+    struct share_order_answer answer;
     (void)events;
     if (!server)
         return;

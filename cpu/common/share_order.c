@@ -33,7 +33,7 @@ size_t share_order_put(const struct share_order *order, uint8_t out[SHARE_ORDER_
     return SHARE_ORDER_MOST_SIZE;
 }
 
-void share_answer_put(const struct share_answer *answer, uint8_t out[SHARE_ANSWER_SIZE])
+void share_answer_put(const struct share_order_answer *answer, uint8_t out[SHARE_ANSWER_SIZE])
 {
     out = little_put(out, ANSWER_MAGIC, 4);
     out = little_put(out, answer->code, 4);
@@ -71,11 +71,11 @@ bool share_order_get(const uint8_t *at, size_t size, struct share_order *order)
            order->memory <= SHARE_ORDER_MOST_MEMORY && order->within_ms <= SHARE_ORDER_MOST_WITHIN_MS;
 }
 
-bool share_answer_get(const uint8_t *at, size_t size, struct share_answer *answer)
+bool share_answer_get(const uint8_t *at, size_t size, struct share_order_answer *answer)
 {
     if (size != SHARE_ANSWER_SIZE || little_get(&at, 4) != ANSWER_MAGIC)
         return false;
-    *answer = (struct share_answer){ .code = (uint32_t)little_get(&at, 4) };
+    *answer = (struct share_order_answer){ .code = (uint32_t)little_get(&at, 4) };
     answer->number = little_get(&at, 8);
     answer->memory = little_get(&at, 8);
     answer->used = little_get(&at, 8);

@@ -53,7 +53,7 @@ struct share_order {
 /* IN_USE: the programs hold more. CANNOT: this GPU, or this server, cannot do it. INVALID, to BRIDGE: it has no such
    program. */
 enum share_answer_code { SHARE_DONE = 0, SHARE_INVALID = 1, SHARE_IN_USE = 2, SHARE_CANNOT = 3, SHARE_BUSY = 4 };
-struct share_answer {
+struct share_order_answer {
     uint32_t code, sms;           /* sms, memory: granted now; 0: the server does not know */
     uint64_t number, memory, used;
     char text[SHARE_ANSWER_TEXT];
@@ -61,9 +61,9 @@ struct share_answer {
 
 /* The size of the message. */
 size_t share_order_put(const struct share_order *, uint8_t out[SHARE_ORDER_MOST_SIZE]);
-void share_answer_put(const struct share_answer *, uint8_t out[SHARE_ANSWER_SIZE]);
+void share_answer_put(const struct share_order_answer *, uint8_t out[SHARE_ANSWER_SIZE]);
 /* False: the bytes are no such message, or a number is out of its bounds. */
 bool share_order_get(const uint8_t *, size_t size, struct share_order *);
-bool share_answer_get(const uint8_t *, size_t size, struct share_answer *);
+bool share_answer_get(const uint8_t *, size_t size, struct share_order_answer *);
 
 #endif

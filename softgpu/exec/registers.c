@@ -16,7 +16,7 @@
 
 #include "softgpu/exec/decode.h"
 
-struct graph {
+struct live_graph {
     const struct exec_flow *flow;
     const struct ptx_function *f;
     uint32_t words, blocks;
@@ -43,8 +43,8 @@ static bool has_result(const struct ptx_instruction *in)
 }
 
 typedef void visit(void *context, uint32_t reg, bool whole);
-static void visit_operand(const struct graph *g, const struct ptx_operand *o, bool result, visit *read, visit *write,
-                          void *context)
+static void visit_operand(const struct live_graph *g, const struct ptx_operand *o, bool result, visit *read,
+                          visit *write, void *context)
 {
     if (o->kind == PTX_OP_REGISTER || (o->kind == PTX_OP_MEMORY && o->has_register)) {
         if (g->f->registers[o->reg].type != PTX_PRED) {
@@ -61,7 +61,7 @@ static void visit_operand(const struct graph *g, const struct ptx_operand *o, bo
         visit_operand(g, o->second, result, read, write, context);
 }
 
-static void visit_instruction(const struct graph *g, const struct ptx_instruction *in, visit *read, visit *write,
+static void visit_instruction(const struct live_graph *g, const struct ptx_instruction *in, visit *read, visit *write,
                               void *context)
 {
     bool result = has_result(in);
@@ -71,7 +71,7 @@ static void visit_instruction(const struct graph *g, const struct ptx_instructio
         visit_operand(g, &in->operands[0], in->guard < 0, read, write, context);
 }
 
-struct scan { struct graph *g; uint32_t block; };
+struct scan { struct live_graph *g; uint32_t block; };
 static void scan_read(void *context, uint32_t reg, bool whole)
 {
     struct scan *s = context;
@@ -88,7 +88,7 @@ static void scan_write(void *context, uint32_t reg, bool whole)
         scan_read(context, reg, whole);
 }
 
-static bool build(struct graph *g)
+static bool build(struct live_graph *g)
 {
     g->words = g->f->register_count / 64 + 1;
     size_t size = (size_t)g->blocks * g->words;
@@ -108,7 +108,7 @@ static bool build(struct graph *g)
 }
 
 /* What is alive at the end of a block: at the beginning of those that may follow. */
-static void block_out(const struct graph *g, uint32_t b, uint64_t *out)
+static void block_out(const struct live_graph *g, uint32_t b, uint64_t *out)
 {
     memset(out, 0, g->words * 8u);
     for (uint32_t e = g->flow->next_at[b]; e < g->flow->next_at[b + 1]; e++) {
@@ -118,7 +118,7 @@ static void block_out(const struct graph *g, uint32_t b, uint64_t *out)
     }
 }
 
-static void solve(struct graph *g, uint64_t *out)
+static void solve(struct live_graph *g, uint64_t *out)
 {
     for (bool changed = true; changed;) {
         changed = false;
@@ -136,7 +136,7 @@ static void solve(struct graph *g, uint64_t *out)
 }
 
 struct hull { uint32_t begin, end; };
-struct mark { struct hull *hulls; uint32_t at; };
+struct hull_mark { struct hull *hulls; uint32_t at; };
 static void extend(struct hull *h, uint32_t at)
 {
     h->begin = at < h->begin ? at : h->begin;
@@ -144,16 +144,16 @@ static void extend(struct hull *h, uint32_t at)
 }
 static void mark_any(void *context, uint32_t reg, bool whole)
 {
-    struct mark *m = context;
+    struct hull_mark *m = context;
     (void)whole;
     extend(&m->hulls[reg], m->at);
 }
 
-static void find_hulls(struct graph *g, uint64_t *out, struct hull *hulls)
+static void find_hulls(struct live_graph *g, uint64_t *out, struct hull *hulls)
 {
     const struct ptx_function *f = g->f;
     for (uint32_t i = 0; i < f->instruction_count; i++) {
-        struct mark m = { hulls, i };
+        struct hull_mark m = { hulls, i };
         visit_instruction(g, &f->instructions[i], mark_any, mark_any, &m);
     }
     for (uint32_t b = 0; b < g->blocks; b++) {
@@ -182,8 +182,8 @@ static unsigned pool_of(enum ptx_type t)
 }
 
 /* Rows of one pool, each free from a position on: the one free longest is taken (a heap by that position). */
-struct pool { struct { uint32_t free_at, row; } *heap; uint32_t count, rows; };
-static void heap_sink(struct pool *p)
+struct row_pool { struct { uint32_t free_at, row; } *heap; uint32_t count, rows; };
+static void heap_sink(struct row_pool *p)
 {
     for (uint32_t i = 0;;) {
         uint32_t least = i, l = 2 * i + 1, r = l + 1;
@@ -200,7 +200,7 @@ static void heap_sink(struct pool *p)
         i = least;
     }
 }
-static uint32_t take_row(struct pool *p, const struct hull *h)
+static uint32_t take_row(struct row_pool *p, const struct hull *h)
 {
     if (p->count && p->heap[0].free_at <= h->begin) {
         uint32_t row = p->heap[0].row;
@@ -223,8 +223,8 @@ static uint32_t take_row(struct pool *p, const struct hull *h)
 bool exec_registers_place(const struct exec_flow *flow, uint32_t *row, uint32_t rows[3])
 {
     const struct ptx_function *f = flow->f;
-    struct graph g = { .flow = flow, .f = f, .blocks = flow->blocks, .first = flow->first };
-    struct pool pools[3] = { 0 };
+    struct live_graph g = { .flow = flow, .f = f, .blocks = flow->blocks, .first = flow->first };
+    struct row_pool pools[3] = { 0 };
     uint64_t *out = NULL;
     struct hull *hulls = calloc(f->register_count + 1u, sizeof *hulls);
     uint32_t *order = calloc(f->register_count + 1u, sizeof *order), count = 0;
@@ -249,7 +249,7 @@ bool exec_registers_place(const struct exec_flow *flow, uint32_t *row, uint32_t 
         row[r] = take_row(&pools[pool_of(f->registers[r].type)], &hulls[r]);
     }
     for (uint32_t r = 0; r < f->register_count; r++) {
-        struct pool *p = &pools[pool_of(f->registers[r].type)];
+        struct row_pool *p = &pools[pool_of(f->registers[r].type)];
         if (f->registers[r].type != PTX_PRED && f->registers[r].vector > 1) {     /* neighbouring rows of its own */
             row[r] = p->rows;
             p->rows += f->registers[r].vector;

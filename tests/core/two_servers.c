@@ -37,7 +37,7 @@ static int control_make(int number)
 static bool give_all(int server, const struct share_order *order, const int *fds, unsigned count)
 {
     uint8_t bytes[SHARE_ORDER_MOST_SIZE], said[SHARE_ANSWER_SIZE];
-    struct share_answer answer = { .code = SHARE_CANNOT };
+    struct share_order_answer answer = { .code = SHARE_CANNOT };
     int control = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (connect(control, (struct sockaddr *)&controls[server], sizeof controls[server]) == 0 &&
         fd_message_send(control, bytes, share_order_put(order, bytes), fds, count) == 0) {

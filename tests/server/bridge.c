@@ -80,9 +80,9 @@ static void place_start(int number, const char *keys)
     assert_int_equal(connect(place->connection, (struct sockaddr *)&place->at, sizeof place->at), 0);
 }
 
-static struct share_answer ordered(int place, const struct share_order *order, const int *fd)
+static struct share_order_answer ordered(int place, const struct share_order *order, const int *fd)
 {
-    struct share_answer answer;
+    struct share_order_answer answer;
     uint8_t bytes[SHARE_ORDER_MOST_SIZE], said[SHARE_ANSWER_SIZE + 1];
     struct pollfd polled = { .fd = places[place].connection, .events = POLLIN };
     const size_t wanted = share_order_put(order, bytes);

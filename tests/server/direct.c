@@ -82,7 +82,7 @@ static unsigned port_of(const char *uri) { return (unsigned)atoi(strrchr(uri, ':
 static unsigned give(unsigned port, unsigned count)
 {
     struct share_order order = { .kind = SHARE_LANES, .number = 7, .program = 1, .departs = true };
-    struct share_answer answer;
+    struct share_order_answer answer;
     uint8_t bytes[SHARE_ORDER_MOST_SIZE], said[SHARE_ANSWER_SIZE + 1];
     int fds[SHARE_LANES_MOST];
     snprintf(order.address, sizeof order.address, "tcp://127.0.0.1:%u", port);

@@ -92,9 +92,9 @@ static void give(struct node *n, uint32_t kind, uint32_t sms, uint64_t memory, u
     assert_int_equal(send(n->connection, bytes, size, 0), size);
 }
 
-static struct share_answer hear(struct node *n)
+static struct share_order_answer hear(struct node *n)
 {
-    struct share_answer answer;
+    struct share_order_answer answer;
     uint8_t bytes[SHARE_ANSWER_SIZE + 1];
     struct pollfd polled = { .fd = n->connection, .events = POLLIN };
     assert_int_equal(poll(&polled, 1, 20000), 1);
@@ -104,7 +104,7 @@ static struct share_answer hear(struct node *n)
     return answer;
 }
 
-static struct share_answer set(struct node *n, uint32_t sms, uint64_t memory, uint32_t within_ms)
+static struct share_order_answer set(struct node *n, uint32_t sms, uint64_t memory, uint32_t within_ms)
 {
     give(n, SHARE_SET, sms, memory, within_ms);
     return hear(n);
@@ -207,7 +207,7 @@ TEST_WITH(shrinks_to_what_is_held, begin, end)
 {
     struct node *n = *state;
     assert_int_equal(map(&n->f.a, 0, 20 * MIB), 20 * MIB);
-    struct share_answer answer = set(n, 0, 16 * MIB, 0);
+    struct share_order_answer answer = set(n, 0, 16 * MIB, 0);
     assert_int_equal(answer.code, SHARE_IN_USE);
     assert_non_null(strstr(answer.text, "hold 20 MiB"));
     assert_int_equal(answer.memory, LIMIT);
@@ -244,7 +244,7 @@ TEST_WITH(waits_in_vain, begin, end)
     assert_int_equal(map(&n->f.b, 0, PIECE), 0);
     assert_int_equal(set(n, 0, 50 * MIB, 0).code, SHARE_BUSY);
     n->number = 1;
-    struct share_answer answer = hear(n);
+    struct share_order_answer answer = hear(n);
     assert_int_equal(answer.code, SHARE_IN_USE);
     assert_non_null(strstr(answer.text, "still hold 40 MiB"));
     assert_int_equal(answer.memory, LIMIT);
@@ -288,12 +288,12 @@ TEST_WITH(nonsense, begin, end)
     uint64_t seed = 26;
     uint8_t bytes[SHARE_ORDER_MOST_SIZE + SHARE_ANSWER_SIZE];
     struct share_order order;
-    struct share_answer answer;
+    struct share_order_answer answer;
     unsigned good = 0, bad = 0;
     for (int i = 0; i < 200000; i++) {
         struct share_order from = { .kind = 1 + (uint32_t)(any(&seed) % 4), .number = 5, .memory = 1 << 20, .sms = 3,
                                     .program = 7, .departs = true, .address = "tcp://a:1" };
-        struct share_answer said = { .code = (uint32_t)(any(&seed) % 5), .number = 6, .text = "why" };
+        struct share_order_answer said = { .code = (uint32_t)(any(&seed) % 5), .number = 6, .text = "why" };
         size_t whole = share_order_put(&from, bytes), size = any(&seed) % 4 ? whole : any(&seed) % sizeof bytes;
         for (uint64_t changes = any(&seed) % 3; changes; changes--)
             bytes[any(&seed) % SHARE_ORDER_SIZE] = (uint8_t)any(&seed);
@@ -327,7 +327,7 @@ TEST_WITH(nonsense, begin, end)
 TEST_WITH(keeps_its_multiprocessors, begin, end)
 {
     struct node *n = *state;
-    struct share_answer answer = set(n, 3, 32 * MIB, 0);
+    struct share_order_answer answer = set(n, 3, 32 * MIB, 0);
     assert_int_equal(answer.code, SHARE_CANNOT);
     assert_non_null(strstr(answer.text, "only on the software GPU"));
     assert_int_equal(granted(n), LIMIT);
@@ -341,7 +341,7 @@ TEST_WITH(multiprocessors_of_new_programs, begin_software, end)
     int now = 0;
     assert_int_equal(set(n, 2, 48 * MIB, 0).code, SHARE_DONE);
     give(n, SHARE_LOOK, 0, 0, 0);
-    struct share_answer answer = hear(n);
+    struct share_order_answer answer = hear(n);
     assert_int_equal(answer.sms, 2);
     assert_int_equal(answer.memory, 48 * MIB);
     assert_int_equal(told_total(&n->f.a), 48 * MIB);

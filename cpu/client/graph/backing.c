@@ -23,10 +23,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list pieces, gone;
 static uint64_t counts[GRAPH_DEVICES_MOST][ATTRIBUTES];
 
-#define BLOCK_AT(link) LIST_OBJECT(link, struct block, of_piece)
-#define EACH_BLOCK(name, p)                               \
-    struct block *name = BLOCK_AT(list_first(&(p)->blocks)); \
-    name;                                                 \
+#define BLOCK_AT(link) LIST_OBJECT(link, struct memory_block, of_piece)
+#define EACH_BLOCK(name, p)                                         \
+    struct memory_block *name = BLOCK_AT(list_first(&(p)->blocks)); \
+    name;                                                           \
     name = BLOCK_AT(list_next(&(p)->blocks, &name->of_piece))
 
 static void count(int device, int now, uint64_t size, bool more)
@@ -114,9 +114,9 @@ static void wait_for(struct ground *g)
 
 /* ---- pieces ---- */
 
-static struct piece *piece_new(int device, uint64_t size, int *code)
+static struct memory_piece *piece_new(int device, uint64_t size, int *code)
 {
-    struct piece *p = calloc(1, sizeof *p);
+    struct memory_piece *p = calloc(1, sizeof *p);
     *code = p ? core_handle_create(device, size, false, &p->handle) : CORE_OUT_OF_MEMORY;
     if (*code) {
         free(p);
@@ -129,7 +129,7 @@ static struct piece *piece_new(int device, uint64_t size, int *code)
     return p;
 }
 
-static void piece_end(struct piece *p)
+static void piece_end(struct memory_piece *p)
 {
     core_handle_release(p->handle);
     list_remove(&p->of_all);
@@ -137,9 +137,9 @@ static void piece_end(struct piece *p)
     free(p);
 }
 
-static void block_bare(struct block *b)
+static void block_bare(struct memory_block *b)
 {
-    struct piece *p = b->piece;
+    struct memory_piece *p = b->piece;
     core_handle_unmap(b->address, b->size);
     list_remove(&b->of_piece);
     b->piece = NULL;
@@ -147,7 +147,7 @@ static void block_bare(struct block *b)
         count(p->device, USED_NOW, p->size, false);
 }
 
-static int access_set(const struct block *b)
+static int access_set(const struct memory_block *b)
 {
     int code = core_access_set(b->address, b->size, b->device, ACCESS_READ_WRITE);
     for (int device = 0; device < GRAPH_DEVICES_MOST && !code; device++) {
@@ -159,7 +159,7 @@ static int access_set(const struct block *b)
     return code;
 }
 
-static int block_map(struct block *b, struct piece *p)
+static int block_map(struct memory_block *b, struct memory_piece *p)
 {
     int code = core_handle_map(b->address, b->size, p->handle);
     if (code)
@@ -178,7 +178,7 @@ static int block_map(struct block *b, struct piece *p)
 static void ground_free(struct ground *g)
 {
     for (struct list *link; (link = list_first(&g->blocks));) {
-        struct block *b = LIST_OBJECT(link, struct block, of_ground);
+        struct memory_block *b = LIST_OBJECT(link, struct memory_block, of_ground);
         list_remove(link);
         if (b->piece)
             block_bare(b);
@@ -207,7 +207,7 @@ static void trim(int device)
     struct list *next;
     collect();
     for (struct list *link = list_first(&pieces); link; link = next) {
-        struct piece *p = LIST_OBJECT(link, struct piece, of_all);
+        struct memory_piece *p = LIST_OBJECT(link, struct memory_piece, of_all);
         next = list_next(&pieces, link);
         if (p->device != device)
             continue;
@@ -225,7 +225,7 @@ static void trim(int device)
 /* ---- launches ---- */
 
 /* Whether the piece can lie behind the block in that launch, besides the blocks that it lies behind already. */
-static bool suits(const struct piece *p, const struct block *b, const struct launch *l)
+static bool suits(const struct memory_piece *p, const struct memory_block *b, const struct launch *l)
 {
     for (EACH_BLOCK(other, p))
         if (other != b &&
@@ -234,21 +234,21 @@ static bool suits(const struct piece *p, const struct block *b, const struct lau
     return true;
 }
 
-static struct piece *piece_find(const struct block *b, const struct launch *l)
+static struct memory_piece *piece_find(const struct memory_block *b, const struct launch *l)
 {
     for (struct list *link = list_first(&pieces); link; link = list_next(&pieces, link)) {
-        struct piece *p = LIST_OBJECT(link, struct piece, of_all);
+        struct memory_piece *p = LIST_OBJECT(link, struct memory_piece, of_all);
         if (p->device == b->device && p->size == b->size && suits(p, b, l))
             return p;
     }
     return NULL;
 }
 
-static int block_back(struct block *b, const struct launch *l)
+static int block_back(struct memory_block *b, const struct launch *l)
 {
     int code = CORE_OK;
     collect();
-    struct piece *p = piece_find(b, l);
+    struct memory_piece *p = piece_find(b, l);
     if (!p && !(p = piece_new(b->device, b->size, &code)) && code == CORE_OUT_OF_MEMORY) {
         trim(b->device);
         p = piece_new(b->device, b->size, &code);
@@ -257,7 +257,7 @@ static int block_back(struct block *b, const struct launch *l)
 }
 
 /* The launch may wait for the other graphs of the piece, instead of having another piece. */
-static bool may_join(const struct block *b)
+static bool may_join(const struct memory_block *b)
 {
     for (EACH_BLOCK(other, b->piece))
         if (other != b && (b->ground->escapes || other->ground->escapes || other->ground->launching ||
@@ -267,7 +267,7 @@ static bool may_join(const struct block *b)
 }
 
 /* Other graphs use the piece. A block that work uses keeps it if that can be. */
-static int block_part(struct block *b, const struct launch *l)
+static int block_part(struct memory_block *b, const struct launch *l)
 {
     int code = CORE_OK;
     if (!rests(b->ground) && may_join(b)) {
@@ -294,7 +294,7 @@ int backing_begin(struct executable *e, const struct launch *l)
             code = core_stream_wait(l->context, l->stream, g->after[j]->event, 0);
     }
     for (size_t i = 0; i < e->block_count && !code; i++) {
-        struct block *b = e->blocks[i];
+        struct memory_block *b = e->blocks[i];
         if (!b->piece)
             code = block_back(b, l);
         else if (!suits(b->piece, b, l))

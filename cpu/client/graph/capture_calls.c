@@ -341,7 +341,7 @@ int capture_wait(core_context *context, core_stream stream, core_event event, un
 /* ---- memory ---- */
 
 /* Under the lock. MEMORY_LACKS_ROOM: again, with room. */
-static int keep_allocation(struct captured *s, struct graph_parameters *p, struct block **room)
+static int keep_allocation(struct captured *s, struct graph_parameters *p, struct memory_block **room)
 {
     struct memory *memory;
     struct node *n, **nodes = frontier_nodes(&s->frontier);
@@ -389,7 +389,7 @@ int capture_allocate(core_context *context, core_stream stream, core_pool pool, 
 {
     CANCEL_DEFERRED;
     uint64_t id;
-    struct block *room = NULL;
+    struct memory_block *room = NULL;
     struct graph_access access[GRAPH_DEVICES_MOST];
     int code = look(context, stream, &id);
     *kept = code || id;

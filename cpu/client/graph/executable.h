@@ -61,7 +61,7 @@ struct executable {
     const core_context *launches_from;
     bool uploaded; /* the server has its nodes as they are now, for kernels to launch */
     /* What the launches allocate (memory.c). */
-    struct block **blocks;
+    struct memory_block **blocks;
     struct ground **grounds;
     size_t block_count, ground_count;
     bool escapes; /* the program uses some of it outside the graph */

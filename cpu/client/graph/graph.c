@@ -362,7 +362,7 @@ static void child_adopt(struct node *n, struct graph *child)
 }
 
 static int add(graph_handle handle, const graph_node *before, const struct graph_edge *edges, size_t count,
-               struct graph_parameters *parameters, struct block **room, graph_node *out)
+               struct graph_parameters *parameters, struct memory_block **room, graph_node *out)
 {
     struct graph *g = graph_of(handle), *child = NULL;
     struct node **nodes = NULL, *n = NULL;
@@ -397,7 +397,7 @@ int graph_add(graph_handle handle, const graph_node *before, const struct graph_
 {
     CANCEL_DEFERRED;
     struct graph_parameters own;
-    struct block *room = NULL;
+    struct memory_block *room = NULL;
     int code = parameters_prepare(parameters, &own);
     if (code)
         return code;

@@ -33,7 +33,7 @@ static struct memory *next_of(struct memory *m) { return memory_at(tree_next(&al
 
 /* ---- room ---- */
 
-int room_make(const struct graph_parameters *p, struct block **out)
+int room_make(const struct graph_parameters *p, struct memory_block **out)
 {
     size_t granularity = 1, size;
     int code = core_memory_granularity(&granularity);
@@ -41,12 +41,12 @@ int room_make(const struct graph_parameters *p, struct block **out)
         return code;
     if (__builtin_add_overflow(p->allocation.size, granularity - 1, &size))
         return CORE_OUT_OF_MEMORY;
-    struct block *b = calloc(1, sizeof *b);
+    struct memory_block *b = calloc(1, sizeof *b);
     if (!b)
         return CORE_OUT_OF_MEMORY;
-    *b = (struct block){ .size = size / granularity * granularity,
-                         .device = p->allocation.device,
-                         .peers = p->allocation.peers };
+    *b = (struct memory_block){ .size = size / granularity * granularity,
+                                .device = p->allocation.device,
+                                .peers = p->allocation.peers };
     if ((code = core_reservation_note(b->device, b->size, &b->address)))
         free(b);
     else
@@ -54,7 +54,7 @@ int room_make(const struct graph_parameters *p, struct block **out)
     return code;
 }
 
-void room_drop(struct block *b)
+void room_drop(struct memory_block *b)
 {
     if (b)
         core_reservation_free(b->address, b->size);
@@ -71,7 +71,7 @@ static bool freed_before(const struct memory *m, const struct graph *g)
 }
 
 /* The lowest address in the block that no allocation has which may be in use; 0: none. */
-static uint64_t block_fit(const struct block *b, uint64_t size, const struct graph *g)
+static uint64_t block_fit(const struct memory_block *b, uint64_t size, const struct graph *g)
 {
     uint64_t at = b->address, end = b->address + b->size;
     for (struct memory *m = first_at(b->address); m && memory_address(m) < end; m = next_of(m)) {
@@ -90,11 +90,11 @@ static bool same_peers(const struct graph_peers *a, const struct graph_peers *b)
     return a->read == b->read && a->write == b->write;
 }
 
-static struct block *ground_fit(const struct ground *ground, const struct graph *g, const struct graph_allocation *a,
-                                uint64_t *at)
+static struct memory_block *ground_fit(const struct ground *ground, const struct graph *g,
+                                       const struct graph_allocation *a, uint64_t *at)
 {
     for (struct list *link = list_first(&ground->blocks); link; link = list_next(&ground->blocks, link)) {
-        struct block *b = LIST_OBJECT(link, struct block, of_ground);
+        struct memory_block *b = LIST_OBJECT(link, struct memory_block, of_ground);
         if (b->device == a->device && same_peers(&b->peers, &a->peers) && (*at = block_fit(b, a->size, g)))
             return b;
     }
@@ -109,12 +109,12 @@ static bool ground_make(struct graph *g)
 }
 
 int memory_new(struct graph *g, struct node *const *before, size_t count, struct graph_parameters *p,
-               struct block **room, struct memory **out)
+               struct memory_block **room, struct memory **out)
 {
     struct graph_allocation *a = &p->allocation;
     if (!ground_make(g) || !graph_mark_before(g, before, count))
         return CORE_OUT_OF_MEMORY;
-    struct block *b = ground_fit(g->ground, g, a, &a->address);
+    struct memory_block *b = ground_fit(g->ground, g, a, &a->address);
     if (!b && !*room)
         return MEMORY_LACKS_ROOM;
     struct memory *m = calloc(1, sizeof *m);

@@ -14,7 +14,7 @@
 #include "cpu/client/graph/executable.h"
 #include "cpu/common/tree.h"
 
-struct piece {
+struct memory_piece {
     core_handle handle;
     int device;
     uint64_t size;
@@ -22,14 +22,14 @@ struct piece {
     struct list of_all;
 };
 
-struct block {
+struct memory_block {
     struct ground *ground;
     uint64_t address, size;
     int device;
     struct graph_peers peers;
     struct list of_ground;
     /* Under the lock of backing.c. */
-    struct piece *piece; /* NULL: nothing lies behind it */
+    struct memory_piece *piece; /* NULL: nothing lies behind it */
     struct list of_piece;
 };
 
@@ -62,7 +62,7 @@ struct ground {
 struct memory {
     struct tree_node by_address; /* key: address; tie: no other one has it */
     uint64_t size;
-    struct block *block;
+    struct memory_block *block;
     struct graph *graph; /* where it was added: only compared */
     graph_node freed_by; /* a node of that graph; 0: none */
     core_context *context;

@@ -11,7 +11,7 @@
 #include "cpu/common/list.h"
 
 struct node;
-struct block;
+struct memory_block;
 struct memory;
 struct edge {
     struct node *node;
@@ -150,12 +150,12 @@ int nodes_run(struct graph *, core_stream, int priority);
 
 enum { MEMORY_LACKS_ROOM = -1 };
 /* Room for one more allocation. To be given to memory_new, or to room_drop. NULL is no room. */
-int room_make(const struct graph_parameters *, struct block **);
-void room_drop(struct block *);
+int room_make(const struct graph_parameters *, struct memory_block **);
+void room_drop(struct memory_block *);
 /* The allocation of a node that is to be added to the graph, behind those nodes; fills in its address. *room is taken
    if it is needed. MEMORY_LACKS_ROOM: it is needed, and NULL. */
 int memory_new(struct graph *, struct node *const *before, size_t count, struct graph_parameters *,
-               struct block **room, struct memory **);
+               struct memory_block **room, struct memory **);
 void memory_hold(struct memory *);
 void memory_drop(struct memory *);
 /* What a node that is added to the graph can free at that address; NULL: nothing. */

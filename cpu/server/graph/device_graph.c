@@ -58,7 +58,7 @@ struct environment {
     struct environment *next;             /* in a tail */
     struct environment *tail, **tail_end; /* what its kernels want to come behind it; */
     struct environment *behind;           /* what comes behind that */
-    struct place *end;                    /* of a stream's: what opens the gate; NULL: not reached yet */
+    struct stream_place *end;                    /* of a stream's: what opens the gate; NULL: not reached yet */
     unsigned pending;                     /* its own work, and environments in it */
     unsigned launched, tails;
     bool cancelled;
@@ -66,7 +66,7 @@ struct environment {
 
 /* A place in a stream at which the stream waits for the executor: the calls of a graph come in force (uploaded), or a
    launch of the client's ends. */
-struct place {
+struct stream_place {
     struct inside inside;
     struct list of_all;
     struct stream *outer;                 /* held */
@@ -196,7 +196,7 @@ static struct environment *environment_of_client(struct session *session, uint64
     return e;
 }
 
-static void place_end(struct place *place)
+static void place_end(struct stream_place *place)
 {
     gate_pass(place->outer, place->ticket);
     list_remove(&place->of_all);
@@ -227,7 +227,7 @@ static void part_over(struct environment *e)
 {
     while (e && --e->pending == 0) {
         struct environment *parent = e->parent, *next = tail_take(e);
-        struct place *end = e->end;
+        struct stream_place *end = e->end;
         struct device_graphs *set = &e->inside.session->device_graphs;
         environment_free(e);
         if (next) {
@@ -280,7 +280,7 @@ static void environment_go_on(struct inside *inside)
 
 static void place_go_on(struct inside *inside)
 {
-    struct place *place = (struct place *)inside;
+    struct stream_place *place = (struct stream_place *)inside;
     struct session *session = inside->session;
     pthread_mutex_lock(&all.lock);
     struct environment *e = place->uploaded ? NULL : running_find(&session->device_graphs, place->executable);
@@ -396,7 +396,7 @@ void device_graphs_release_all(struct session *session, struct context *context)
         e->cancelled |= !context || (e->uploaded && e->uploaded->context == context);
     }
     for (struct list *link = list_first(&set->places); link; link = list_next(&set->places, link)) {
-        struct place *place = LIST_OBJECT(link, struct place, of_all);
+        struct stream_place *place = LIST_OBJECT(link, struct stream_place, of_all);
         if (!context || place->outer->context == context)
             gate_pass(place->outer, place->ticket);
     }
@@ -424,7 +424,7 @@ void device_graphs_stop(struct session *session)
     pthread_mutex_lock(&all.lock);
     list_remove(&set->of_all);
     for (struct list *link; (link = list_first(&set->places));)
-        place_end(LIST_OBJECT(link, struct place, of_all));
+        place_end(LIST_OBJECT(link, struct stream_place, of_all));
     for (struct list *link; (link = list_first(&set->environments));) {
         struct environment *e = LIST_OBJECT(link, struct environment, of_all);
         if (e->inner)
@@ -443,12 +443,12 @@ void device_graphs_stop(struct session *session)
 static CUresult place_make(struct session *session, struct call *call, uint64_t executable, struct uploaded *uploaded)
 {
     struct stream *stream = call->stream;
-    struct place *place = calloc(1, sizeof *place);
+    struct stream_place *place = calloc(1, sizeof *place);
     CUresult r = place ? gate_take(session, stream) : CUDA_ERROR_OUT_OF_MEMORY;
     if (place) {
         stream_hold(stream);
-        *place = (struct place){ .inside = { .session = session, .go_on = place_go_on }, .outer = stream,
-                                 .ticket = stream->gate_ticket, .executable = executable, .uploaded = uploaded };
+        *place = (struct stream_place){ .inside = { .session = session, .go_on = place_go_on }, .outer = stream,
+                                        .ticket = stream->gate_ticket, .executable = executable, .uploaded = uploaded };
         list_append(&session->device_graphs.places, &place->of_all);
     }
     if (r == CUDA_SUCCESS)

@@ -16,7 +16,7 @@ struct kept {
     uint32_t size;
     uint8_t *args;
 };
-struct graph {
+struct served_graph {
     uint32_t count;
     struct kept *calls;
 };
@@ -29,7 +29,7 @@ static void kept_clear(struct session *session, struct kept *kept)
 }
 
 /* Its number of places becomes `count`. False: there is no memory, or more than the session may have. */
-static bool graph_resize(struct session *session, struct graph *graph, uint32_t count)
+static bool graph_resize(struct session *session, struct served_graph *graph, uint32_t count)
 {
     if (count == graph->count)
         return true;
@@ -67,9 +67,9 @@ static const char *graph_set_call(struct session *session, struct kept *kept, co
     return NULL;
 }
 
-static struct graph *graph_make(struct session *session, uint32_t id)
+static struct served_graph *graph_make(struct session *session, uint32_t id)
 {
-    struct graph *graph = calloc(1, sizeof *graph);
+    struct served_graph *graph = calloc(1, sizeof *graph);
     if (graph && id_map_set(session->ids[KIND_GRAPH], id, graph) == 0)
         return graph;
     free(graph);
@@ -80,7 +80,7 @@ void serve_graph_set(struct session *session, struct call *call)
 {
     const graph_set_args *args = &call->args.graph_set;
     const uint32_t count = args->calls.calls_len;
-    struct graph *graph = id_map_find(session->ids[KIND_GRAPH], args->graph);
+    struct served_graph *graph = id_map_find(session->ids[KIND_GRAPH], args->graph);
     if (!graph && !(graph = graph_make(session, args->graph))) {
         session_end(session, "its graph cannot be made");
         return;
@@ -103,7 +103,7 @@ void serve_graph_set(struct session *session, struct call *call)
 void serve_graph_launch(struct session *session, struct call *call)
 {
     const graph_launch_args *args = &call->args.graph_launch;
-    const struct graph *graph = id_map_find(session->ids[KIND_GRAPH], args->graph);
+    const struct served_graph *graph = id_map_find(session->ids[KIND_GRAPH], args->graph);
     if (!graph || args->count > FLYT_MAX_GRAPH_CALLS || args->first > graph->count ||
         args->count > graph->count - args->first) {
         session_end(session, "it launched calls that its graph does not have");
@@ -116,7 +116,7 @@ void serve_graph_launch(struct session *session, struct call *call)
         }
 }
 
-static void graph_free(struct session *session, struct graph *graph)
+static void graph_free(struct session *session, struct served_graph *graph)
 {
     for (uint32_t i = 0; i < graph->count; i++)
         kept_clear(session, &graph->calls[i]);
@@ -127,7 +127,7 @@ static void graph_free(struct session *session, struct graph *graph)
 
 void serve_graph_drop(struct session *session, struct call *call)
 {
-    struct graph *graph = id_map_remove(session->ids[KIND_GRAPH], call->args.graph.graph);
+    struct served_graph *graph = id_map_remove(session->ids[KIND_GRAPH], call->args.graph.graph);
     if (graph)
         graph_free(session, graph);
     else

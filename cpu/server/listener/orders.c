@@ -54,7 +54,7 @@ static void orders_answer(struct orders *o, const struct share_order *order, enu
 static void orders_answer(struct orders *o, const struct share_order *order, enum share_answer_code code,
                           const char *format, ...)
 {
-    struct share_answer answer = { .code = (uint32_t)code, .number = order->number };
+    struct share_order_answer answer = { .code = (uint32_t)code, .number = order->number };
     uint8_t bytes[SHARE_ANSWER_SIZE];
     struct resize_held held;
     int shown = o->workers->multiprocessors;

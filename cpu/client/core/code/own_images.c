@@ -22,14 +22,14 @@
 static const char section_name[] = ".nvFatBinSegment";
 enum { SECTIONS_MOST = 256, NAMES_MOST = 64 << 10, WRAPPERS_MOST = 4 /* as code.c loads ahead */ };
 
-struct place { uint64_t address, size; };           /* in the file's addresses */
+struct file_place { uint64_t address, size; };           /* in the file's addresses */
 
 static bool read_at(int file, void *to, size_t size, uint64_t offset)
 {
     return pread(file, to, size, (off_t)offset) == (ssize_t)size;
 }
 
-static bool find_among(int file, const Elf64_Ehdr *head, const Elf64_Shdr *sections, struct place *out)
+static bool find_among(int file, const Elf64_Ehdr *head, const Elf64_Shdr *sections, struct file_place *out)
 {
     const Elf64_Shdr *texts = &sections[head->e_shstrndx];
     char *names = texts->sh_size <= NAMES_MOST ? calloc(1, texts->sh_size + 1) : NULL;
@@ -37,14 +37,14 @@ static bool find_among(int file, const Elf64_Ehdr *head, const Elf64_Shdr *secti
     if (names && read_at(file, names, texts->sh_size, texts->sh_offset))
         for (unsigned i = 0; i < head->e_shnum && !found; i++)
             if (sections[i].sh_name < texts->sh_size && strcmp(names + sections[i].sh_name, section_name) == 0) {
-                *out = (struct place){ sections[i].sh_addr, sections[i].sh_size };
+                *out = (struct file_place){ sections[i].sh_addr, sections[i].sh_size };
                 found = true;
             }
     free(names);
     return found;
 }
 
-static bool find_section(struct place *out)
+static bool find_section(struct file_place *out)
 {
     Elf64_Ehdr head;
     int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -64,7 +64,7 @@ static bool find_section(struct place *out)
 /* The first object is the program. Its segments must hold the section: the file may have been replaced meanwhile. */
 static int add_wrappers(struct dl_phdr_info *program, size_t size, void *context)
 {
-    const struct place *place = context;
+    const struct file_place *place = context;
     uint64_t count = place->size / sizeof(struct fatbin_wrapper);
     bool held = false;
     (void)size;
@@ -83,7 +83,7 @@ static int add_wrappers(struct dl_phdr_info *program, size_t size, void *context
 
 static void find(void)
 {
-    struct place place;
+    struct file_place place;
     if (!core_perf.no_ahead && find_section(&place))
         dl_iterate_phdr(add_wrappers, &place);
 }

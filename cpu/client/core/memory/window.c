@@ -9,7 +9,7 @@
 #include "cpu/common/tree.h"
 #include "memory.h"
 
-struct gap { struct tree_node node; uint64_t size; };       /* key: address */
+struct window_gap { struct tree_node node; uint64_t size; };       /* key: address */
 
 static struct tree gaps;
 static uint64_t window_base, window_granularity;
@@ -17,7 +17,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool gap_add(uint64_t address, uint64_t size)
 {
-    struct gap *gap = size ? malloc(sizeof *gap) : NULL;
+    struct window_gap *gap = size ? malloc(sizeof *gap) : NULL;
     if (!gap)
         return !size;
     gap->node.key = address;
@@ -35,7 +35,7 @@ int window_open(uint64_t base, uint64_t size, uint64_t granularity)
 }
 
 /* Takes [at, at + size) out of gap, which holds it. */
-static uint64_t cut(struct gap *gap, uint64_t at, uint64_t size)
+static uint64_t cut(struct window_gap *gap, uint64_t at, uint64_t size)
 {
     uint64_t before = at - gap->node.key, after = gap->size - before - size;
     if (after && !gap_add(at + size, after))
@@ -49,13 +49,13 @@ static uint64_t cut(struct gap *gap, uint64_t at, uint64_t size)
     return at;
 }
 
-static struct gap *next_gap(const struct gap *gap)
+static struct window_gap *next_gap(const struct window_gap *gap)
 {
-    return (struct gap *)tree_at_or_above(&gaps, gap->node.key + 1, 0);
+    return (struct window_gap *)tree_at_or_above(&gaps, gap->node.key + 1, 0);
 }
 
 /* The lowest place for it in the gap at or above `from`. 0: none. */
-static uint64_t cut_above(struct gap *gap, uint64_t from, uint64_t size, uint64_t unit)
+static uint64_t cut_above(struct window_gap *gap, uint64_t from, uint64_t size, uint64_t unit)
 {
     uint64_t end = gap->node.key + gap->size, at = gap->node.key > from ? gap->node.key : from;
     at = window_base + (at - window_base + unit - 1) / unit * unit;
@@ -66,13 +66,13 @@ uint64_t window_take(uint64_t at, uint64_t from, uint64_t size, uint64_t unit)
 {
     pthread_mutex_lock(&lock);
     uint64_t taken = 0;
-    struct gap *gap = at ? (struct gap *)tree_at_or_below(&gaps, at, 0) : NULL;
+    struct window_gap *gap = at ? (struct window_gap *)tree_at_or_below(&gaps, at, 0) : NULL;
     if (gap && at - gap->node.key < gap->size && gap->size - (at - gap->node.key) >= size)
         taken = cut(gap, at, size);
     for (int round = 0; round < 2 && !taken; round++, from = window_base) {
-        gap = (struct gap *)tree_at_or_below(&gaps, from, 0);
-        for (gap = gap ? gap : (struct gap *)tree_at_or_above(&gaps, from, 0); gap && !taken;) {
-            struct gap *next = next_gap(gap);
+        gap = (struct window_gap *)tree_at_or_below(&gaps, from, 0);
+        for (gap = gap ? gap : (struct window_gap *)tree_at_or_above(&gaps, from, 0); gap && !taken;) {
+            struct window_gap *next = next_gap(gap);
             taken = cut_above(gap, from, size, unit);
             gap = next;
         }
@@ -86,11 +86,11 @@ uint64_t window_take_top(uint64_t size)
     pthread_mutex_lock(&lock);
     uint64_t taken = 0;
     size = (size + window_granularity - 1) & ~(window_granularity - 1);
-    for (struct gap *gap = (struct gap *)tree_last(&gaps); gap && size && !taken;) {
-        struct gap *below = gap->node.key ? (struct gap *)tree_at_or_below(&gaps, gap->node.key - 1, 0) : NULL;
+    for (struct window_gap *gap = (struct window_gap *)tree_last(&gaps); gap && size && !taken;) {
+        struct tree_node *before = gap->node.key ? tree_at_or_below(&gaps, gap->node.key - 1, 0) : NULL;
         if (gap->size >= size)
             taken = cut(gap, gap->node.key + gap->size - size, size);
-        gap = below;
+        gap = (struct window_gap *)before;
     }
     pthread_mutex_unlock(&lock);
     return taken;
@@ -100,8 +100,8 @@ void window_give(uint64_t address, uint64_t size)
 {
     pthread_mutex_lock(&lock);
     size = (size + window_granularity - 1) & ~(window_granularity - 1);
-    struct gap *below = (struct gap *)tree_at_or_below(&gaps, address, 0);
-    struct gap *above = (struct gap *)tree_at_or_above(&gaps, address, 0);
+    struct window_gap *below = (struct window_gap *)tree_at_or_below(&gaps, address, 0);
+    struct window_gap *above = (struct window_gap *)tree_at_or_above(&gaps, address, 0);
     uint64_t after = above && above->node.key == address + size ? above->size : 0;
     if (after) {
         tree_remove(&gaps, &above->node);

@@ -107,7 +107,7 @@ static void event_again(void *object, id_token token, void *context)
         *code = wire_send(FLYT_EVENT_CREATE, (xdrproc_t)xdr_event_create_args, &args);
 }
 
-struct gap {
+struct event_gap {
     const core_context *context;
     double ms;
 };
@@ -115,7 +115,7 @@ struct gap {
 static void event_time_shift(void *object, id_token token, void *context)
 {
     struct client_event *e = object;
-    const struct gap *gap = context;
+    const struct event_gap *gap = context;
     (void)token;
     if (e->context == gap->context)
         e->to_be.ms -= gap->ms;
@@ -131,7 +131,7 @@ int event_restore(struct move *move)
         if (!references->of[c->wire])
             continue;
         code = reference_record(move, c, references->of[c->wire], &there);
-        struct gap gap = { c, (double)(there - references->at[c->wire]) / 1e6 };
+        struct event_gap gap = { c, (double)(there - references->at[c->wire]) / 1e6 };
         id_table_each(event_table, event_time_shift, &gap);
         references->at[c->wire] = there;      /* should this server be lost, the next one counts from there */
     }

@@ -50,7 +50,7 @@ bool pending_overlap(const struct host_rows *a, const struct host_rows *b)
 
 /* ---- what comes before what; under pending_copies.lock ---- */
 
-static bool mark_before(const struct mark *m, const struct point *p)
+static bool mark_before(const struct copy_mark *m, const struct point *p)
 {
     if (m->stream == p->stream)
         return m->number <= p->number;
@@ -64,7 +64,7 @@ static bool mark_before(const struct mark *m, const struct point *p)
 bool pending_before(const struct pending_copy *out, const struct point *p)
 {
     FLYT_ASSERT_HELD(&pending_copies.lock);
-    struct mark own = { out->stream, atomic_load(&out->at.number), atomic_load(&out->at.serial) };
+    struct copy_mark own = { out->stream, atomic_load(&out->at.number), atomic_load(&out->at.serial) };
     bool before = mark_before(&own, p);
     for (unsigned i = 0; i < out->mark_count && !before; i++)
         before = mark_before(&out->marks[i], p);
@@ -79,11 +79,11 @@ static bool out_marked(const struct pending_copy *out, const struct client_strea
     return marked;
 }
 
-static void out_mark(struct pending_copy *out, const struct mark *mark)
+static void out_mark(struct pending_copy *out, const struct copy_mark *mark)
 {
     if (out_marked(out, mark->stream))
         return;                               /* an earlier mark in the same stream says more */
-    struct mark *more = realloc(out->marks, (out->mark_count + 1) * sizeof *more);
+    struct copy_mark *more = realloc(out->marks, (out->mark_count + 1) * sizeof *more);
     if (!more)
         return;
     out->marks = more;
@@ -94,7 +94,7 @@ void pending_join(const struct point *before, const struct point *after)
 {
     if (!atomic_load(&pending_copies.count))
         return;
-    const struct mark mark = { after->stream, after->number, after->serial };
+    const struct copy_mark mark = { after->stream, after->number, after->serial };
     pthread_mutex_lock(&pending_copies.lock);
     for (struct pending_copy *o = pending_copies.first; o; o = o->next)
         if (pending_before(o, before))
@@ -108,7 +108,7 @@ void pending_join_next(const struct client_stream *stream)
     if (!atomic_load(&pending_copies.count) || !stream_is_blocking(stream))
         return;
     const struct point next = stream_point_next(stream);
-    const struct mark mark = { stream, next.number + 1, next.serial };
+    const struct copy_mark mark = { stream, next.number + 1, next.serial };
     pthread_mutex_lock(&pending_copies.lock);
     for (struct pending_copy *o = pending_copies.first; o; o = o->next)
         if (atomic_load(&o->at.number) <= atomic_load(&o->stream->sent) && pending_before(o, &next))
