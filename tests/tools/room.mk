@@ -1,6 +1,6 @@
 # What belongs to the project as a whole.
 TESTS += "tests/tools/man.sh $(BIN)"
-TESTS += "tests/tools/version.sh $(BIN)"
+TESTS += $(if $(filter bin,$(BIN)),"tests/tools/version.sh $(BIN)")
 TESTS += "tests/tools/software.py $(BIN)"
 TESTS += tests/tools/setup.sh
 TESTS += $(addprefix tests/tools/,circles.py exports.py lines.py subjects.py runner.py check_next.py)
