@@ -47,6 +47,7 @@ static int confirm_wait(struct move *move)
     if (pipe->confirming) {
         move_go(move, MOVE_TARGET);
         code = wire_wait(&pipe->confirm);
+        xdr_free((xdrproc_t)xdr_plain_result, &pipe->confirmed);
     }
     pipe->confirming = false;
     return code;
