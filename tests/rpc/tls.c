@@ -77,19 +77,19 @@ static void part(struct met *met)
             rpc_channel_destroy(met->channels[i]);
 }
 
-/* A byte there and back, or what receiving says. */
+/* A byte there and back, or what receiving says. Behind it an empty piece without an address, as at the end of a lane. */
 static ssize_t exchange(struct met *met)
 {
     char byte = 'x', back = 0;
-    struct iovec there = { &byte, 1 }, here = { &back, 1 };
-    ssize_t got = rpc_channel_send(met->channels[0], &there, 1);
+    struct iovec there[2] = { { &byte, 1 }, { NULL, 0 } }, here = { &back, 1 };
+    ssize_t got = rpc_channel_send(met->channels[0], there, 2);
     for (int i = 0; i < 2 && got > 0; i++) {
         rpc_channel *to = met->channels[1 - i];
         if (!to || rpc_channel_poll(to, POLLIN, 5000, false) != POLLIN)
             return -ETIMEDOUT;
         got = rpc_channel_receive_into(to, &here, 1);
         if (got == 1 && i == 0)
-            got = rpc_channel_send(to, &there, 1);
+            got = rpc_channel_send(to, there, 2);
     }
     return got;
 }

@@ -192,7 +192,8 @@ static ssize_t encrypt_pieces(struct tls_channel *c, const struct iovec *vector,
             status = encrypt(c, bytes, part);
         } else {
             part = part < TLS_RECORD - kept ? part : TLS_RECORD - kept;
-            memcpy(c->record + kept, bytes, part);
+            if (part > 0)
+                memcpy(c->record + kept, bytes, part);      /* a piece without bytes may be NULL */
             kept += part;
             if (kept == TLS_RECORD) {
                 status = encrypt(c, c->record, kept);
