@@ -77,7 +77,7 @@ static void part(struct met *met)
             rpc_channel_destroy(met->channels[i]);
 }
 
-/* A byte there and back, or what receiving says. Behind it an empty piece without an address, as at the end of a lane. */
+/* A byte there and back, or what receiving says. Behind it comes an empty piece without an address, as a lane ends. */
 static ssize_t exchange(struct met *met)
 {
     char byte = 'x', back = 0;
