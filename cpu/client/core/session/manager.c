@@ -511,6 +511,7 @@ bool manager_come_back(uint64_t move)
 void manager_let_go(void)
 {
     rpc_client_destroy(atomic_exchange(&manager, NULL));
+    progress.client = NULL;                           /* its last call may have had no answer */
 }
 
 void manager_note_server(uint64_t server) { manager_server = server; }
