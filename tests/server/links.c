@@ -295,6 +295,37 @@ TEST(the_context_is_reset)
     end();
 }
 
+static const char fault_ptx[] = ".version 7.0\n.target sm_52\n.address_size 64\n"
+                                ".visible .entry fault()\n{\n"
+                                "    .reg .u64 %a;\n"
+                                "    mov.u64 %a, 64;\n"
+                                "    st.global.u32 [%a], 1;\n"
+                                "    ret;\n}\n";
+
+/* A kernel has ended the context, which cannot be made current any more: the transfer's end comes at its turn. */
+TEST(the_context_has_a_fault)
+{
+    char why[FLYT_MAX_SHORT], log[256];
+    uint32_t bytes;
+    setenv("FLYT_SOFTGPU_DEVICES", "2", 1);
+    begin();
+    both_linked(LINK);
+    assert_int_equal(PLAIN(&peers[0], context_retain, context_retain_args, { 1, 1 }), 0);
+    assert_int_equal(peer_load(&peers[0], 1, fault_ptx, log, sizeof log), 0);
+    assert_int_equal(peer_function(&peers[0], 1, 1, "fault", &bytes), 0);
+    receive_on(LINK, 0, 0, MIB, 1);
+    peer_launch(&peers[0], 1, 0, 1, 1, NULL, 0);
+    assert_int_equal(peer_context_sync(&peers[0]), 700);
+    assert_int_equal(PLAIN(&peers[0], context_sync, context_args, { 1 }), 700);     /* of another context */
+    send_on(LINK, 0, 0, MIB, 1);
+    wait_for_end(1, LINK, 5, why);
+    assert_non_null(strstr(why, "could not be sent"));
+    synchronise(1, 0);
+    assert_true(goes_on(1));
+    unsetenv("FLYT_SOFTGPU_DEVICES");
+    end();
+}
+
 TEST(sizes_that_differ)
 {
     begin();
@@ -487,6 +518,104 @@ TEST(strangers_fill_all_places)
     assert_true(recv(other, &byte, 1, 0) <= 0);
     close(other);
     assert_true(goes_on(0) && goes_on(1));
+    end();
+}
+
+/* A socket that takes no connection: whoever connects waits. */
+struct deaf {
+    int socket, callers[16];
+    char uri[64];
+};
+
+static void deaf_open(struct deaf *deaf)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof at;
+    deaf->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(deaf->socket, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(deaf->socket, 0), 0);
+    assert_int_equal(getsockname(deaf->socket, (struct sockaddr *)&at, &size), 0);
+    for (unsigned i = 0; i < sizeof deaf->callers / sizeof *deaf->callers; i++) {
+        deaf->callers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        connect(deaf->callers[i], (struct sockaddr *)&at, sizeof at);
+    }
+    snprintf(deaf->uri, sizeof deaf->uri, "tcp://127.0.0.1:%u", ntohs(at.sin_port));
+}
+
+static void deaf_close(struct deaf *deaf)
+{
+    for (unsigned i = 0; i < sizeof deaf->callers / sizeof *deaf->callers; i++)
+        close(deaf->callers[i]);
+    close(deaf->socket);
+}
+
+/* The next link of which program 0's end connects; theirs: what program 1 has given for it. */
+static uint32_t link_that_calls(uint32_t *next, struct link_handles *theirs)
+{
+    struct link_handles own;
+    do {
+        assert_int_equal(link_listen(0, *next, &own), 0);
+        assert_int_equal(link_listen(1, *next, theirs), 0);
+    } while (memcmp(own.of[0] + FLYT_LINK_HANDLE_TURN, theirs->of[0] + FLYT_LINK_HANDLE_TURN,
+                    FLYT_LINK_HANDLE_TURN_SIZE) < 0 &&
+             ++*next);
+    return (*next)++;
+}
+
+/* The worker that gets the place of one that has ended, and the descriptor of its socket, has none of its requests for
+   connections. */
+TEST(requests_of_a_worker_that_has_ended)
+{
+    enum { REQUESTS = 4, PROGRAMS = 8 };
+    struct peer first, gone, later[PROGRAMS];
+    struct link_handles handles[REQUESTS + 1];
+    struct linked_end ends[REQUESTS], more;
+    pthread_t threads[REQUESTS];
+    struct deaf deaf;
+    uint32_t next = 0;
+    begin();
+    /* Another program ends with it: its descriptor, the lower one, is for connections. */
+    first = peers[0];
+    peer_connect(&peers[0], servers[0].uri[TCP]);
+    peer_hello(&peers[0]);
+    deaf_open(&deaf);
+    for (int i = 0; i < REQUESTS; i++) {
+        uint32_t link = link_that_calls(&next, &handles[i]);
+        ends[i] = (struct linked_end){ .peer = &peers[0], .link = link, .server = deaf.uri, .handles = &handles[i],
+                                       .ms = 9000 };
+        assert_int_equal(pthread_create(&threads[i], NULL, linked_join_thread, &ends[i]), 0);
+    }
+    do { /* until all of them are under way */
+        uint32_t link = link_that_calls(&next, &handles[REQUESTS]);
+        more = (struct linked_end){ .peer = &peers[0], .link = link, .server = deaf.uri,
+                                    .handles = &handles[REQUESTS], .ms = 50 };
+        linked_join_end(&more);
+        assert_true(more.code && next < FLYT_MAX_LINKS / 2);
+    } while (!strstr(more.why, "too many connections"));
+    const int workers[] = { worker_of(0), (int)(first.hello.session >> 32) };
+    for (int i = 0; i < 2; i++)
+        kill((pid_t)workers[i], SIGKILL);
+    for (uint64_t until = clock_now() + 5 * CLOCK_NS_PER_SECOND; clock_now() < until; usleep(1000))
+        if (kill((pid_t)workers[0], 0) != 0 && kill((pid_t)workers[1], 0) != 0)
+            break;
+    for (int i = 0; i < REQUESTS; i++)
+        pthread_join(threads[i], NULL);
+    gone = peers[0];
+    peer_close(&first);
+    for (int i = 0; i < PROGRAMS; i++) { /* one of them gets it */
+        peer_connect(&later[i], servers[0].uri[TCP]);
+        peer_hello(&later[i]);
+        peers[0] = later[i];
+        uint32_t link = link_that_calls(&next, &handles[0]);
+        more = (struct linked_end){ .peer = &later[i], .link = link, .server = deaf.uri, .handles = &handles[0],
+                                    .ms = 50 };
+        linked_join_end(&more);
+        assert_true(more.code && !strstr(more.why, "too many connections"));
+    }
+    for (int i = 0; i + 1 < PROGRAMS; i++)
+        peer_close(&later[i]);
+    peer_close(&gone);
+    deaf_close(&deaf);
     end();
 }
 

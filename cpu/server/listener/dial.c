@@ -30,18 +30,18 @@ struct dial_request {
     struct worker_dial wish;
 };
 
-/* The requests under way: 0 where there is none, else 1 + the listener's descriptor of the worker's socket. One worker
-   has DIALS_OF_WORKER of them at most, and leaves places for others. */
+/* The requests under way: 0 where there is none, else the worker's process id. (The descriptor of its socket may be
+   another worker's by now.) One worker has DIALS_OF_WORKER of them at most, and leaves places for others. */
 static atomic_int dials[DIALS_MOST];
 
 /* A free place among them; NULL: there are too many, in all or of this worker. Only the listener's loop calls it. */
-static atomic_int *dial_place(int socket)
+static atomic_int *dial_place(pid_t worker)
 {
     atomic_int *free_place = NULL;
     unsigned of_worker = 0;
     for (unsigned i = 0; i < DIALS_MOST; i++) {
         int whose = atomic_load(&dials[i]);
-        of_worker += whose == socket + 1;
+        of_worker += whose == worker;
         free_place = whose ? free_place : &dials[i];
     }
     return of_worker < DIALS_OF_WORKER ? free_place : NULL;
@@ -161,7 +161,7 @@ static void dial_refuse(int socket, const struct worker_dial *wish)
     dial_answer(socket, wish->serial, -EPERM, why, NULL, 0);
 }
 
-void dial_begin(const char *list, int socket, const struct worker_dial *asked)
+void dial_begin(const char *list, pid_t worker, int socket, const struct worker_dial *asked)
 {
     struct worker_dial wish = *asked;
     wish.address[sizeof wish.address - 1] = '\0';
@@ -169,9 +169,9 @@ void dial_begin(const char *list, int socket, const struct worker_dial *asked)
         dial_refuse(socket, &wish);
         return;
     }
-    atomic_int *place = dial_place(socket);
+    atomic_int *place = dial_place(worker);
     if (place) {
-        atomic_store(place, socket + 1);
+        atomic_store(place, worker);
         if (dial_start(socket, &wish, place))
             return;
         atomic_store(place, 0);

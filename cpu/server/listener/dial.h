@@ -6,6 +6,8 @@
 #ifndef FLYT_SERVER_DIAL_H
 #define FLYT_SERVER_DIAL_H
 
+#include <sys/types.h>
+
 #include "cpu/server/listener/listener.h"
 
 /* ---- the listener's part ---- */
@@ -14,7 +16,7 @@
    (RPC_ERROR_SIZE). */
 bool dial_list_check(const char *list, char *why);
 /* Answers the worker at the other end of the socket, at once or from a thread. list: NULL: nothing is allowed. */
-void dial_begin(const char *list, int socket, const struct worker_dial *);
+void dial_begin(const char *list, pid_t worker, int socket, const struct worker_dial *);
 
 /* ---- the worker's part (dial_worker.c) ---- */
 

@@ -64,7 +64,7 @@ void workers_relay(struct workers *w, struct worker *worker)
         struct worker_dial dial;
         memcpy(&dial, &message.relay, sizeof dial);
         relay_drop(&message);
-        dial_begin(w->options->links, worker->socket, &dial);
+        dial_begin(w->options->links, worker->pid, worker->socket, &dial);
     } else if (n >= (ssize_t)offsetof(struct worker_relay, bytes) && message.relay.word == WORKER_RELAY &&
         message.relay.size == (size_t)n - offsetof(struct worker_relay, bytes))
         pass_on(w, worker, &message);
