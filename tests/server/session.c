@@ -319,6 +319,50 @@ TEST_WITH(events_beat, setup, teardown)
     xdr_free((xdrproc_t)xdr_events_result, (char *)&second);
 }
 
+/* A driver that does not make a context current. */
+static struct {
+    CUresult (*set)(CUcontext);
+    _Atomic(CUcontext) seen, refused;
+} current;
+
+static CUresult set_current(CUcontext context)
+{
+    current.seen = context;
+    return context && context == current.refused ? CUDA_ERROR_LAUNCH_FAILED : current.set(context);
+}
+
+/* An operation whose context cannot be used at its turn ends as one that waits when its context ends: whoever waits for
+   it learns why. */
+TEST_WITH(a_context_that_cannot_be_used, setup, teardown)
+{
+    struct peer *peer = *state;
+    char error[GPU_ERROR_SIZE];
+    const struct gpu *gpu;
+    assert_int_equal(gpu_open("null", &gpu, error), 0);
+    current.set = gpu->CtxSetCurrent;
+    ((struct gpu *)(uintptr_t)gpu)->CtxSetCurrent = set_current;
+    assert_int_equal(PLAIN(peer, context_create, context_create_args, { 1, 0, 0 }), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(PLAIN(peer, context_sync, context_args, { 1 - i % 2 }), 0);
+        if (i == 1)
+            current.refused = current.seen;
+    }
+    host_function_args function = { 0, 7 };
+    flyt_host_function_1(&function, NULL, peer->stub);
+    events_args args = { 0 };
+    events_result result = { 0 };
+    assert_int_equal(flyt_events_1(&args, &result, peer->stub), RPC_SUCCESS);
+    assert_int_equal(result.events.events_len, 1);
+    assert_int_equal(result.events.events_val[0].flyt_event_u.due.id, 7);
+    assert_int_equal(result.events.events_val[0].flyt_event_u.due.status, CUDA_ERROR_LAUNCH_FAILED);
+    xdr_free((xdrproc_t)xdr_events_result, (char *)&result);
+    assert_int_equal(PLAIN(peer, context_sync, context_args, { 1 }), 0);
+    assert_int_equal(peer->last.latched, CUDA_ERROR_LAUNCH_FAILED);
+    current.refused = NULL;
+    ((struct gpu *)(uintptr_t)gpu)->CtxSetCurrent = current.set;
+    assert_int_equal(PLAIN(peer, context_destroy, context_args, { 1 }), 0);
+}
+
 TEST_WITH(host_functions_are_due, setup, teardown)
 {
     struct peer *peer = *state;

@@ -297,6 +297,19 @@ static bool stream_ready(struct session *session, struct call *call)
     return true;
 }
 
+/* Its turn has come, and its context cannot be made current: a fault has ended it. */
+static int stream_issue_nowhere(struct session *session, struct call *call, CUresult r)
+{
+    if (!call->operation->dropped)
+        return (int)r;
+    call->operation->dropped(session, call, r);
+    if (call->operation->numbered)
+        call->stream->issued = call->number;
+    if (!call->procedure->answers)
+        report_latch(session, r);
+    return CUDA_SUCCESS;
+}
+
 /* Gives it to the driver. False: later. */
 static bool stream_issue_now(struct session *session, struct call *call)
 {
@@ -304,7 +317,8 @@ static bool stream_issue_now(struct session *session, struct call *call)
     CUresult r = context_use(session, stream->context);
     if (r == CUDA_SUCCESS)
         stream_mark_before(session, stream);
-    int result = r == CUDA_SUCCESS ? call->operation->issue(session, call) : (int)r;
+    int result =
+        r == CUDA_SUCCESS ? call->operation->issue(session, call) : stream_issue_nowhere(session, call, r);
     if (result == OPERATION_LATER)
         return false;
     if (call->operation->numbered && !call->operation->own_number)
