@@ -10,6 +10,8 @@
  * through page-locked memory: a SEND copies them out before its marker, a RECEIVE copies them in behind its gate, and
  * keeps the memory until that copy is complete.
  *
+ * Page-locked memory that the stream may still use is not freed: where it cannot be known, it is given up.
+ *
  * A transfer that cannot be posted aborts its link: the other end waits for it. That is so when the call is wrong, when
  * its stream or context ends before its turn, and when the work before it has failed.
  *
@@ -38,6 +40,7 @@ struct link_transfer {
     struct comm_transfer comm;
     enum transfer_state state;
     bool sends, gated; /* gated: the stream waits at its gate, for this ticket */
+    bool copies;       /* the stream has been given a copy from or to `staging`, which is not known to be complete */
     bool over;         /* under links.lock */
     bool cancelled;
     uint32_t ticket;
@@ -96,10 +99,9 @@ static void transfer_end(struct link_transfer *t, CUresult r)
                    t->sends ? "a transfer that was announced could not be sent" : "a transfer could not be received");
     if (r != CUDA_SUCCESS)
         report_latch(session, r);
-    bool copies = t->staging && !t->sends && t->gated;
     if (t->gated)
         gate_pass(t->stream, t->ticket);
-    if (copies) {
+    if (t->copies) {
         t->state = TRANSFER_LEAVES;
         if (inside_wait(&t->inside, t->stream, false) == CUDA_SUCCESS) {
             completion_wait(session, t->stream, &t->inside.waiter);
@@ -151,6 +153,7 @@ static void transfer_go_on(struct inside *inside)
 {
     struct link_transfer *t = (struct link_transfer *)inside;
     struct session *session = inside->session;
+    t->copies &= !t->sends; /* the marker is behind the copy of a SEND */
     if (t->state == TRANSFER_LEAVES) {
         transfer_free(t);
     } else if (t->state == TRANSFER_POSTED) {
@@ -176,6 +179,7 @@ static CUresult transfer_give(struct session *session, struct link_transfer *t)
         t->comm.memory = t->staging;
     if (r == CUDA_SUCCESS && staged && t->sends)
         r = gpu->MemcpyDtoHAsync(t->staging, t->address, t->comm.size, stream->handle);
+    t->copies = r == CUDA_SUCCESS && staged && t->sends;
     if (r == CUDA_SUCCESS)
         r = inside_wait(&t->inside, stream, false);
     if (r != CUDA_SUCCESS)
@@ -188,6 +192,7 @@ static CUresult transfer_give(struct session *session, struct link_transfer *t)
     t->gated = true;
     if (staged && !t->sends)
         r = gpu->MemcpyHtoDAsync(t->address, t->staging, t->comm.size, stream->handle);
+    t->copies |= r == CUDA_SUCCESS && staged && !t->sends;
     return r;
 }
 
