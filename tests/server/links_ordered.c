@@ -66,7 +66,7 @@ static void give(int which, uint32_t kind, const char *address, const int *fds, 
 }
 
 /* The answer; false: the server has closed the connection. */
-static bool hear(int which, struct share_answer *answer)
+static bool hear(int which, struct share_order_answer *answer)
 {
     uint8_t said[SHARE_ANSWER_SIZE + 1];
     ssize_t n = recv(control[which], said, sizeof said, 0);
@@ -88,7 +88,7 @@ static void connected(int which, unsigned count, int fds[])
 /* Connections of that server to the other one, for a link whose end names `address`. */
 static void give_connections(int which, const char *address)
 {
-    struct share_answer answer;
+    struct share_order_answer answer;
     int fds[HANDLES];
     connected(which, HANDLES, fds);
     give(which, SHARE_LINKS, address, fds, HANDLES);
@@ -181,7 +181,7 @@ TEST_WITH(connections_that_nobody_uses, start, finish)
 
 TEST_WITH(too_many_connections, start, finish)
 {
-    struct share_answer answer;
+    struct share_order_answer answer;
     int fds[SHARE_LINKS_MOST + 1];
     connected(0, SHARE_LINKS_MOST + 1, fds);
     give(0, SHARE_LINKS, "tcp://gpu-2:9000", fds, SHARE_LINKS_MOST + 1);
