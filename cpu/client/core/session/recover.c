@@ -35,7 +35,7 @@
 #include "suspects.h"
 
 /* LOSSES_MOST: a call that makes a server end would make every other one end too, during the replay or after it. */
-enum { AGAIN_MS = 200, LOSSES_MOST = 5, REASON = 2 * RPC_ERROR_SIZE };
+enum { AGAIN_MS = 200, LOSSES_MOST = 5, REASON = 2 * RPC_ERROR_SIZE + 64 };
 /* How long the thread goes on trying to reach a server: without a cluster, at the address that the user gave; in a
    cluster, from the client manager's first answer on (the wait in the queue comes before, and does not count). */
 #define RECOVER_NS (60 * CLOCK_NS_PER_SECOND)
