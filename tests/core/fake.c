@@ -455,6 +455,8 @@ static void queue_clear(struct fake_queue *queue)
 static void begin_anew(void)
 {
     pthread_mutex_lock(&fake.lock);
+    rpc_server_destroy(fake.server);
+    fake.server = NULL;
     for (unsigned i = 0; i < FAKE_STREAMS; i++) {
         queue_clear(&fake.queues[i]);
         fake.counted[i] = 0;

@@ -43,11 +43,13 @@ LONG_TESTS += $(foreach m,$(filter tcp,$(TESTS_CORE_MODES)),"$(TESTS_CORE_MOVES)
 # A session whose server is killed.
 TESTS_CORE_RECOVERY := $(BUILD)/tests/core_recovery
 $(call objects,tests/core/test_recovery.c): | $(API_INCLUDED)
-$(TESTS_CORE_RECOVERY): $(call objects,tests/core/test_recovery.c) $(TESTS_CORE_TWO_SERVERS) | \
+$(TESTS_CORE_RECOVERY): $(call objects,tests/core/test_recovery.c cpu/common/clock.c) $(TESTS_CORE_TWO_SERVERS) | \
     $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lcmocka -lpthread
 TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_RECOVERY) $m $(BIN)/cricket-rpc-server")
+LONG_TESTS += $(if $(SANITIZE),,$(foreach m,$(filter unix,$(TESTS_CORE_MODES)),\
+    "$(TESTS_CORE_RECOVERY) $m $(BIN)/cricket-rpc-server long@600"))
 # Programs of libcuda.so.1: with several threads, which are inside calls; with objects of all kinds.
 TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects test_moves_kinds
 TESTS_CORE_MOVES_SOURCES := $(TESTS_CORE_MOVES_CUDA) test_moves_settings

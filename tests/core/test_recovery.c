@@ -1,10 +1,12 @@
 /*
  * Recovery (docs/elastic.md): programs whose GPU server is killed while they run, with real servers and the software
  * GPU. Either the program goes on, and every value is what it would have been, or it gets 46. Arguments: unix or tcp,
- * and the path of cricket-rpc-server. Each test in a process of its own.
+ * and the path of cricket-rpc-server; and `long`, for the test that takes minutes alone. Each test in a process of its
+ * own.
  *
  * shows: recovery: a program goes on after its worker or its GPU server was killed, with the same handles, addresses
- *   and values, also if that happens again and again, with threads inside calls
+ *   and values, also if that happens again and again, with threads inside calls, and after it has waited for minutes
+ *   for one answer
  * shows: recovery: host functions run once each, in their turn
  * shows: recovery: a program that was given a value that does not come out the same, one that has used something that
  *   cannot be repeated, and one whose journal is full, get error 46 after the loss; so does one that makes each of six
@@ -21,6 +23,7 @@
 
 #include "api/driver/types.h"
 #include "cpu/client/core/core.h"
+#include "cpu/common/clock.h"
 #include "tests/lib/dice.h"
 #include "tests/lib/unit.h"
 #include "isolated.h"
@@ -443,6 +446,26 @@ static void body_server_killed(void)
     waitpid(servers[0], NULL, 0);
 }
 
+/* Only with the argument `long`: the program has waited for one answer for longer than a minute. */
+static void body_long_answer(void)
+{
+    const uint64_t shortest = 60 * CLOCK_NS_PER_SECOND, wanted = 80 * CLOCK_NS_PER_SECOND;
+    core_context *c = begin("journal");
+    uint64_t out = allocate(c, 4096), fastest = UINT64_MAX, begun;
+    uint32_t zero = 0, turns = 20000000, launches = 0;
+    CHECK(copy_in(c, 0, out, &zero, sizeof zero, true) == 0);
+    for (; launches < 3; launches++) {
+        begun = clock_now();
+        CHECK(launch(c, 0, "slow", (void *[]){ &out, &turns }) == 0 && core_stream_synchronize(c, 0) == 0);
+        fastest = clock_now() - begun < fastest ? clock_now() - begun : fastest;
+    }
+    for (uint64_t more = wanted / fastest; more; more--, launches++)
+        CHECK(launch(c, 0, "slow", (void *[]){ &out, &turns }) == 0);
+    begun = clock_now();
+    CHECK(core_stream_synchronize(c, 0) == 0 && clock_now() - begun > shortest);
+    CHECK(kill_workers() > 0 && word_at(c, out) == launches);
+}
+
 /* ---- what is not recovered ---- */
 
 static atomic_bool lost_for_good;
@@ -545,15 +568,20 @@ ISOLATED(pinned_memory, 60)
 ISOLATED(full_journal, 60)
 ISOLATED(off, 60)
 ISOLATED(server_killed, 60)
+ISOLATED(long_answer, 580)
 
 int main(int argc, char **argv)
 {
     if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER\n", argv[0], argv[0]);
+        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER [long]\n", argv[0], argv[0]);
         return 1;
     }
     kind = argv[1];
     program = argv[2];
+    if (argc > 3 && strcmp(argv[3], "long") == 0)
+        setenv("FLYT_TEST_ONLY", "long_answer", 1);
+    else
+        cmocka_set_skip_filter("long_answer");
     int failures = unit_run(NULL, NULL);
     two_servers_end();
     return failures;
