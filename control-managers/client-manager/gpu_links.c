@@ -40,6 +40,7 @@ static void answered(void *context, int error, const char *why, void *object)
     struct loop_call *call = program->asks_link;
     program->asks_link = NULL;
     if (!error) {
+        program->linked |= ((const ctl_plain_result *)object)->status.code == CTL_OK;
         call_reply(call, object);
         return;
     }

@@ -84,6 +84,7 @@ struct program {
     struct loop_call *asks_recovery; /* PROGRAM_RECOVERY, while the cluster manager is asked */
     struct loop_call *asks_link;     /* PROGRAM_LINK_OFFER or PROGRAM_LINK_TAKE, likewise */
     uint64_t link_asks;              /* how many of them so far */
+    bool linked;                     /* one of them was granted: it has links, as far as is known here */
     uint32_t minor;         /* of its library's protocol */
     struct loop_timer away; /* until we give up on a cluster manager that cannot be reached */
     struct loop_timer kill;

@@ -78,9 +78,19 @@ static void nudge(struct loop_timer *timer, void *context)
 }
 
 /* Why this program cannot be told. CTL_OK: it can. */
+static ctl_code check_links(const struct program *program, char *text)
+{
+    return program->linked
+               ? (ctl_code)explain(text, CTL_NOT_SUPPORTED,
+                                   "the program has links between GPU servers, and such a program stays where it is")
+               : CTL_OK;
+}
+
 static ctl_code check(const struct program *program, char *text)
 {
     const bool limited = program->limits.move == program->move.id && program->limits.strict;
+    if (check_links(program, text) != CTL_OK)
+        return CTL_NOT_SUPPORTED;
     if (program->conn && program->minor < CLIENT_MINOR_MOVES)
         return explain(text, CTL_NOT_SUPPORTED,
                        "the program was started with Flyt's library of an earlier release, which does not move");
@@ -109,6 +119,8 @@ static ctl_code old_library(char *text)
 
 static ctl_code check_rest(const struct program *program, const program_save_result *save, char *text)
 {
+    if (check_links(program, text) != CTL_OK)
+        return CTL_NOT_SUPPORTED;
     if (program->conn && program->minor < CLIENT_MINOR_RESTS)
         return explain(text, CTL_NOT_SUPPORTED,
                        "the program was started with Flyt's library of an earlier release, which cannot be suspended");

@@ -7,7 +7,8 @@ all: by TCP, too. PROGRAM is tests/comm/coordinator.c, which knows flyt_coordina
 
 shows: links under managers: a coordinator is given GPU servers on two nodes by its client manager, and their GPUs send
    to each other, by TLS and by TCP, in the sandbox; one that is killed is an error at the other end
-shows: links under managers: the listings name the program's servers, and when it ends nothing is left of them
+shows: links under managers: a program that has links is not moved, suspended or saved, and its administrator is told
+   so by name; when it ends nothing is left of it
 shows: attacks: a program that asks for a link with a false offer, or twice at a time, is refused by name
 """
 import os
@@ -37,6 +38,12 @@ class Cluster(Local):
         self.ctl("vm", "set", "local", "--sms", "8", "--memory", "1G", "--grouping", "off")
 
 
+def stays(cluster, program):
+    for word, *more in (("suspend",), ("checkpoint", "/tmp/a-file"), ("migrate", "--fresh")):
+        done = cluster.ctl.run("program", word, str(program), *more)
+        assert done.returncode and "has links between GPU servers" in done.stderr, done
+
+
 def linked(cluster):
     program = subprocess.Popen([PROGRAM, "manager:", "manager:"], env=cluster.env, stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
@@ -47,6 +54,8 @@ def linked(cluster):
             servers = cluster.json("server", "list")
             assert sorted(row["node"] for row in servers) == ["node-1", "node-2"], servers
             last = max(servers, key=lambda row: row["id"])              # that of the second member
+            for row in cluster.json("program", "list"):
+                stays(cluster, row["id"])
             pid = last["pid"]
             os.kill(pid, signal.SIGKILL)
             until(lambda: not alive(pid), "the GPU server is gone")

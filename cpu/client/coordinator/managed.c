@@ -61,7 +61,7 @@ static int say_hello(struct coordinator_member *m)
     char name[32];
     snprintf(name, sizeof name, "pid-%d", (int)getpid());
     manager_hello_args args = { .major = MANAGER_MAJOR,
-                                .minor = MANAGER_MINOR,
+                                .minor = MANAGER_MINOR_MOVES - 1, /* as a library that does not move, nor rest */
                                 .role = MANAGER_ROLE_PROGRAM,
                                 .name = name,
                                 .software = (char *)(uintptr_t) "libflyt-coordinator",
