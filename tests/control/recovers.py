@@ -110,6 +110,16 @@ def protected(cluster):
     recovered(cluster, a, "the node", 3)
     assert next(row["node"] for row in cluster.rows("server", "list") if row["id"] == a.row()["server"]) != node
     again()
+    for daemon in ("client-manager", "cluster-manager"):
+        cluster.kill(daemon)()
+        until(lambda: cluster.command("program", "list").returncode == 0 and a.row()["state"] == "running" and
+              cluster.server_pids(), "it is known again")
+        known = a.row()["id"]
+        for pid in cluster.server_pids():
+            kill_all(workers(pid))
+        a.goes_on()
+        assert a.row()["id"] == known, (known, a.row())
+        ok(f"the {daemon} and then the worker were killed: the program goes on as the same one")
     return a
 
 

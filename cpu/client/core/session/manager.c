@@ -292,24 +292,29 @@ static void manager_forget(void)
         rpc_client_shutdown(client);
 }
 
-/* A place for this program, which has had one. False: the client manager does not know it, or has gone away. */
 static bool ask_as_before(manager_answer *answer)
 {
-    enum { TRIES = 3, PAUSE_MS = 200 };
     static manager_wait_args again = { .renew = 1 };
-    if (manager_is_away() && !manager_come_back(0))
-        return false;
-    bool answered = manager != NULL;
+    attach_wait_watch(manager);
+    xdr_free((xdrproc_t)xdr_manager_answer, answer);
+    memset(answer, 0, sizeof *answer);
+    return manager &&
+           manager_call(MANAGER_WAIT, (void *)(uintptr_t)xdr_manager_wait_args, &again,
+                        (void *)(uintptr_t)xdr_manager_answer, answer) &&
+           manager_wait(answer);
+}
+
+/* A place for this program, which has had one. False: the client manager does not know it, or has gone away. */
+static bool ask_until_known(manager_answer *answer)
+{
+    enum { TRIES = 3, PAUSE_MS = 200 };
     /* The first question may be answered by what has just become of its server, the next one is for another one. */
-    for (unsigned tries = 0; answered && tries < TRIES; tries++) {
+    for (unsigned tries = 0; tries < TRIES; tries++) {
         if (tries)
             nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * CLOCK_NS_PER_MS }, NULL);
-        xdr_free((xdrproc_t)xdr_manager_answer, answer);
-        memset(answer, 0, sizeof *answer);
-        answered = manager_call(MANAGER_WAIT, (void *)(uintptr_t)xdr_manager_wait_args, &again,
-                                (void *)(uintptr_t)xdr_manager_answer, answer) &&
-                   manager_wait(answer);
-        if (answered && answer->status.code != MANAGER_LOST)
+        if (!ask_as_before(answer) && (attach_wait_over() || !manager_come_back(0) || !ask_as_before(answer)))
+            return false;
+        if (answer->status.code != MANAGER_LOST)
             return true;
     }
     return false;
@@ -320,8 +325,7 @@ int manager_ask_again(struct manager_place *place)
     manager_answer answer;
     memset(&answer, 0, sizeof answer);
     memset(place, 0, sizeof *place);
-    attach_wait_watch(manager);
-    bool answered = ask_as_before(&answer);
+    bool answered = ask_until_known(&answer);
     attach_wait_watch(NULL);
     int code = answered ? manager_take(&answer, place) : CORE_OK;
     xdr_free((xdrproc_t)xdr_manager_answer, &answer);
