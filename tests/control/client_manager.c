@@ -3,9 +3,12 @@
  * test.
  * shows: client manager: programs get a server or hear why not, wait in line, are known again after its own kill -9,
  *   and their end is noticed
+ * shows: links under managers: a client manager hands on what programs ask about links, one question of each at a time;
+ *   where the cluster manager is of the release before, away, or vanishes, it refuses by name
  * shows: memory limit: the sum of what the programs of one VM take never exceeds its limit, and after kill -9 it is
  *   free again
  */
+#include "control-managers/common/link.h"
 #include "tests/control/node_fake.h"
 
 #include <errno.h>
@@ -349,6 +352,154 @@ TEST_WITH(test_without_ticket, setup_cluster, teardown_cluster)
         assert_int_equal(WEXITSTATUS(fake_wait(program, START_MS)), 1);
         assert_true(says(program, "wants a ticket"));
     }
+}
+
+/* ---- links ---- */
+
+/* A program, spoken by hand. */
+static struct spoken {
+    struct link *link;
+    int attached, answers, error;
+    ctl_code code;
+    char text[CTL_MAX_TEXT + 1];
+    unsigned size;
+} spoken;
+
+static void spoken_attached(void *context, int error, const char *why, void *object)
+{
+    (void)context, (void)why, (void)object;
+    spoken.attached += !error;
+}
+
+static void spoken_up(struct link *link, struct conn *conn, const ctl_hello_result *peer)
+{
+    program_attach_args args = { .executable = (char *)(uintptr_t) "/bin/spoken" };
+    (void)conn, (void)peer;
+    assert_int_equal(link_call(link, PROGRAM_ATTACH, &args, START_MS, spoken_attached, NULL, NULL), 0);
+}
+
+static void spoken_down(struct link *link, bool was_up, int error, const char *why)
+{
+    (void)link, (void)was_up, (void)error, (void)why;
+}
+
+static void spoken_begin(void)
+{
+    char uri[160];
+    const char *const uris[] = { uri, NULL };
+    snprintf(uri, sizeof uri, "unix://%s/m.sock", fake.folder);
+    const struct link_options options = { .uris = uris, .role = CTL_ROLE_PROGRAM, .name = "pid-1",
+                                          .software = "a test", .up = spoken_up, .down = spoken_down, .once = true };
+    spoken = (struct spoken){ 0 };
+    assert_int_equal(link_open(fake.loop, &options, &spoken.link, NULL), 0);
+    fake_until(spoken.attached, START_MS);
+}
+
+static void spoken_answered(void *context, int error, const char *why, void *object)
+{
+    const bool takes = context != NULL;
+    const ctl_status *status = object;
+    (void)why;
+    spoken.answers++;
+    spoken.error = error;
+    if (error)
+        return;
+    spoken.code = status->code;
+    snprintf(spoken.text, sizeof spoken.text, "%s", status->text);
+    spoken.size = takes ? (unsigned)strlen(((const ctl_link_take_result *)object)->address)
+                        : ((const ctl_link_offer_result *)object)->offer.offer_len;
+}
+
+static void ask_offer(void)
+{
+    ctl_link_offer wish = { 1 };
+    assert_int_equal(link_call(spoken.link, PROGRAM_LINK_OFFER, &wish, START_MS, spoken_answered, NULL, NULL), 0);
+}
+
+static void ask_take(void)
+{
+    static char bytes[CTL_LINK_OFFER_SIZE];
+    ctl_link_take wish = { 1, { sizeof bytes, bytes }, 9 };
+    assert_int_equal(link_call(spoken.link, PROGRAM_LINK_TAKE, &wish, START_MS, spoken_answered, &spoken, NULL), 0);
+}
+
+/* The next answer. */
+static void assert_answered(ctl_code code, const char *words)
+{
+    int before = spoken.answers;
+    fake_until(spoken.answers > before, SOON_MS);
+    assert_int_equal(spoken.error, 0);
+    assert_int_equal(spoken.code, code);
+    if (!strstr(spoken.text, words))
+        fail_msg("%s", spoken.text);
+}
+
+static void begin_again(uint32_t minor)
+{
+    int before = fake.client_registrations;
+    fake.minor = minor;
+    fake_disconnect();
+    fake_until(fake.client_registrations > before, START_MS);
+    for (int i = 0; i < 3; i++)
+        fake_turn(); /* it learns that it is registered */
+}
+
+TEST_WITH(test_links, setup_cluster, teardown_cluster)
+{
+    static char bytes[CTL_LINK_OFFER_SIZE], nothing[1], address[] = "tls://n2:1", why[] = "not yours";
+    spoken_begin();
+    begin_again(8);
+    ask_offer();
+    assert_answered(CTL_NOT_SUPPORTED, "earlier release");
+    ask_take();
+    assert_answered(CTL_NOT_SUPPORTED, "earlier release");
+    assert_int_equal(fake.link_asks, 0);
+    begin_again(0);
+    ask_offer();
+    fake_until(fake.link_asks == 1, SOON_MS);
+    assert_int_equal(fake.link_key, fake.request.prog.key);
+    ask_take(); /* one question at a time */
+    assert_answered(CTL_BUSY, "another link");
+    assert_int_equal(fake.link_asks, 1);
+    const ctl_link_offer_result offered = { { CTL_OK, nothing }, { sizeof bytes, bytes } };
+    call_reply(fake.link_call, &offered);
+    assert_answered(CTL_OK, "");
+    assert_int_equal(spoken.size, sizeof bytes);
+    ask_take();
+    fake_until(fake.link_asks == 2, SOON_MS);
+    const ctl_link_take_result taken = { { CTL_OK, nothing }, address };
+    call_reply(fake.link_call, &taken);
+    assert_answered(CTL_OK, "");
+    assert_int_equal(spoken.size, strlen(address));
+    ask_take();
+    fake_until(fake.link_asks == 3, SOON_MS);
+    const ctl_link_take_result denied = { { CTL_DENIED, why }, nothing };
+    call_reply(fake.link_call, &denied);
+    assert_answered(CTL_DENIED, why);
+    /* The cluster manager vanishes while it is asked. */
+    ask_offer();
+    fake_until(fake.link_asks == 4, SOON_MS);
+    int before = spoken.answers;
+    fake_deaf(1);
+    fake_until(spoken.answers > before, SOON_MS);
+    assert_int_equal(spoken.code, CTL_LOST);
+    ask_offer();
+    assert_answered(CTL_LOST, "cluster manager");
+    int registrations = fake.client_registrations;
+    fake_deaf(0);
+    fake_until(fake.client_registrations > registrations, START_MS);
+    for (int i = 0; i < 3; i++)
+        fake_turn();
+    /* The program vanishes while it waits. */
+    ask_offer();
+    fake_until(fake.link_asks == 5, SOON_MS);
+    uint64_t key = fake.link_key;
+    link_close(spoken.link);
+    fake_until(was_ended(key), SOON_MS);
+    call_reply(fake.link_call, &offered);
+    for (int i = 0; i < 10; i++)
+        fake_turn();
+    assert_true(fake_running(manager));
 }
 
 int main(int argc, char **argv)

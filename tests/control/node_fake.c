@@ -252,6 +252,14 @@ static void closed(struct conn *conn, int error, const char *why)
     free(conn_context(conn));
 }
 
+static void handle_link(struct conn *conn, struct loop_call *call, void *object)
+{
+    (void)conn;
+    fake.link_asks++;
+    fake.link_call = call;
+    fake.link_key = *(const unsigned long *)object; /* the first member of both arguments */
+}
+
 #define NODE_ROLE (1u << CTL_ROLE_NODE)
 #define CLIENT_ROLE (1u << CTL_ROLE_CLIENT)
 static const struct conn_method methods[] = {
@@ -264,6 +272,8 @@ static const struct conn_method methods[] = {
     [CLIENT_REQUEST] = { CLIENT_ROLE, handle_request },
     [CLIENT_ENDED] = { CLIENT_ROLE, handle_ended },
     [CLIENT_EVENTS] = { CLIENT_ROLE, handle_events },
+    [CLIENT_LINK_OFFER] = { CLIENT_ROLE, handle_link },
+    [CLIENT_LINK_TAKE] = { CLIENT_ROLE, handle_link },
 };
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,
                                              .opened = opened, .closed = closed };

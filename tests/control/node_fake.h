@@ -43,6 +43,10 @@ struct fake {
     ctl_status answer; /* to requests; CTL_OK: a grant for `server` */
     bool silent;       /* gives none */
     uint64_t server;
+    /* CLIENT_LINK_OFFER and CLIENT_LINK_TAKE: the test answers them. Which program asked last. */
+    struct loop_call *link_call; /* NULL: none waits; its caller may have gone */
+    int link_asks;
+    uint64_t link_key;
 };
 extern struct fake fake;
 

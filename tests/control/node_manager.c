@@ -2,6 +2,8 @@
  * flyt-node-manager, with a cluster manager made of the test, real GPU servers and software GPUs.
  * shows: attacks: links to files of others in the folder of a GPU server: the node manager touches none of them
  * shows: node manager: a GPU server with several GPUs, its environment and its restart; orders that make no sense
+ * shows: links under managers: a node manager that is ordered to connect a GPU server makes all connections or says why
+ *   not, and keeps none that no program takes
  * shows: usage: a cluster manager of minor 8 is not sent what it cannot decode, one of today's is, from the same node
  * shows: node manager: GPU servers in a sandbox, started again when they crash, killed when they do not stop, taken
   *   over after its own kill -9; refusals say why
@@ -11,7 +13,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -473,6 +478,61 @@ TEST_WITH(test_usage_of_earlier_managers, setup, teardown)
     fake_until(reports_of(NODE_REPORT_USAGE, from), SOON_MS);
     ask_left(79);
     fake_until(reports_of(NODE_REPORT_LEFT, from), SOON_MS);
+    order_stop(1, 0);
+    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    end_node(node);
+}
+
+/* What came of the order. */
+static const ctl_status *order_link(uint64_t source, const char *address, unsigned connections)
+{
+    node_order_body body = { .kind = NODE_ORDER_LINK };
+    body.node_order_body_u.link = (node_link){ 77, source, 2, (char *)(uintptr_t)address, connections };
+    uint64_t number = fake_order(&body);
+    fake_until(fake_done(number), SOON_MS);
+    return fake_done(number);
+}
+
+/* How many have connected; all of them have been closed again. */
+static int callers_of(int listens)
+{
+    int count = 0, fd;
+    char byte;
+    while ((fd = accept(listens, NULL, NULL)) >= 0) {
+        struct pollfd polled = { .fd = fd, .events = POLLIN };
+        assert_int_equal(poll(&polled, 1, SOON_MS), 1);
+        assert_true(recv(fd, &byte, 1, 0) <= 0);
+        close(fd);
+        count++;
+    }
+    return count;
+}
+
+TEST_WITH(test_links, setup, teardown)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof at;
+    char address[64];
+    pid_t node = start_node();
+    start_server(1);
+    int listens = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(listens, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(listens, (struct sockaddr *)&at, &size), 0);
+    snprintf(address, sizeof address, "tcp://127.0.0.1:%u", ntohs(at.sin_port));
+    const ctl_status *done = order_link(1, address, 9);
+    assert_int_equal(done->code, CTL_LOST);
+    assert_non_null(strstr(done->text, "refused"));
+    assert_int_equal(listen(listens, 64), 0);
+    assert_int_equal(order_link(1, address, 0)->code, CTL_INVALID);
+    assert_int_equal(order_link(1, address, CTL_MAX_LINK_CONNECTIONS + 1)->code, CTL_INVALID);
+    assert_int_equal(order_link(9, address, 9)->code, CTL_NOT_FOUND);
+    assert_int_equal(order_link(1, "unix:///etc/passwd", 9)->code, CTL_LOST);
+    assert_int_equal(callers_of(listens), 0);
+    done = order_link(1, address, CTL_MAX_LINK_CONNECTIONS);
+    assert_int_equal(done->code, CTL_NOT_FOUND);
+    assert_non_null(strstr(done->text, "program 77"));
+    assert_int_equal(callers_of(listens), CTL_MAX_LINK_CONNECTIONS);
+    close(listens);
     order_stop(1, 0);
     fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
     end_node(node);
