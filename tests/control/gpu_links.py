@@ -3,12 +3,14 @@
 
     gpu_links.py BIN PROGRAM [all]
 
-all: by TCP, too. PROGRAM is tests/comm/coordinator.c, which knows flyt_coordinator.h only.
+all: by TCP, and the commands of docs/many-gpus.md, too. PROGRAM is tests/comm/coordinator.c, which knows
+flyt_coordinator.h only.
 
 shows: links under managers: a coordinator is given GPU servers on two nodes by its client manager, and their GPUs send
    to each other, by TLS and by TCP, in the sandbox; one that is killed is an error at the other end
 shows: links under managers: a program that has links is not moved, suspended or saved, and its administrator is told
    so by name; when it ends nothing is left of it
+shows: links under managers: the commands of docs/many-gpus.md do what it says
 shows: attacks: a program that asks for a link with a false offer, or twice at a time, is refused by name
 """
 import os
@@ -85,6 +87,19 @@ def hostile(cluster):
     peer.close()
 
 
+def as_documented():
+    with open("docs/many-gpus.md", encoding="utf-8") as file:
+        blocks = [block.split("```")[0].splitlines() for block in file.read().split("```sh\n")[1:]]
+    lines = next(block for block in blocks if any("manager:,manager:" in line for line in block))
+    assert lines[0] == 'eval "$(flyt-local up --nodes 2 --sms 2 --tls)"' and len(lines) == 4, lines
+    with Local(BIN, tempfile.mkdtemp(prefix="flyt-links-doc-"), "--nodes", "2", "--sms", "2", "--tls") as cluster:
+        for line in lines[1:]:
+            command, _, expected = (part.strip() for part in line.partition("#"))
+            told = subprocess.run(["bash", "-c", command], env=cluster.env, text=True, capture_output=True, timeout=60)
+            assert told.returncode == 0 and expected and expected in told.stdout, (line, told)
+    ok("docs/many-gpus.md: the commands do what it says")
+
+
 def main():
     with Cluster("--tls") as cluster:
         linked(cluster)
@@ -98,6 +113,7 @@ def main():
         cluster.ctl("vm", "set", "local", "--host", "another-machine")      # its servers are reached by network
         linked(cluster)
         ok("GPUs of two nodes send to each other, by TCP")
+    as_documented()
 
 
 if __name__ == "__main__":
