@@ -27,6 +27,7 @@ void usage_free(struct usage *usage)
         return;
     loop_timer_stop(&usage->save);
     loop_timer_stop(&usage->save_fresh);
+    loop_timer_stop(&usage->grow_old);
     for (size_t i = 0; i < usage->count; i++)
         free(usage->rows[i]);
     free(usage->rows);
@@ -385,6 +386,12 @@ void usage_save_soon(struct cluster *cluster)
         loop_timer_start(cluster->loop, &usage->save_fresh, FRESH_MS, save_fresh, cluster);
 }
 
+static void grow_old(struct loop_timer *timer, void *context)
+{
+    (void)timer;
+    usage_grow_old(context);
+}
+
 static void save(struct loop_timer *timer, void *context)
 {
     struct cluster *cluster = context;
@@ -402,7 +409,7 @@ static void save(struct loop_timer *timer, void *context)
     usage->next_server = count ? (usage->next_server + looked) % count : 0;
     save_rows(cluster, usage->count);
     save_totals(cluster);
-    usage_grow_old(cluster);
+    loop_timer_start(cluster->loop, &usage->grow_old, 1, grow_old, cluster); /* others have their turn before */
 }
 
 void usage_end(struct cluster *cluster)

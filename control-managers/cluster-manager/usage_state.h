@@ -62,7 +62,7 @@ struct usage {
     uint64_t read_until; /* loop_now; 0: nobody reads */
     bool read_lately;    /* nothing was summed since somebody read */
     size_t fresh; /* rows, the newest ones, that the DB has not been given yet */
-    struct loop_timer save, save_fresh;
+    struct loop_timer save, save_fresh, grow_old;
 };
 
 /* ---- usage_rows.c ---- */

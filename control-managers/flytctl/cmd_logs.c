@@ -73,6 +73,26 @@ static void take_text(struct log_line *line, const char *text, size_t length)
     }
 }
 
+/* The process of its server began anew since the last look: what the one before it has written until its end. */
+static void print_rest(struct log_line *line, const admin_log_args *args)
+{
+    admin_log_args rest = *args;
+    bool all = false;
+    rest.wish.previous = 1;
+    while (!all) {
+        admin_log_result result;
+        if (ask_raw(line->ctl, ADMIN_LOG, &rest, &result))
+            return;
+        const ctl_log_piece *piece = &result.piece;
+        bool same = piece->file == args->wish.file || piece->ended; /* what is kept has its old offsets, or was cut */
+        all = result.status.code != CTL_OK || !same || piece->from != rest.wish.from || !piece->text.text_len;
+        if (!all)
+            take_text(line, piece->text.text_val, piece->text.text_len);
+        rest.wish.from += piece->text.text_len;
+        protocol_free((xdrproc_t)xdr_admin_log_result, &result);
+    }
+}
+
 /* Prints what there is from `wish` on, and makes it say what comes next. */
 static int print_log(struct log_line *line, admin_log_args *args, bool *ended)
 {
@@ -83,8 +103,13 @@ static int print_log(struct log_line *line, admin_log_args *args, bool *ended)
             return code;
         const ctl_log_piece *piece = &result.piece;
         bool anew = args->wish.file && !args->wish.lines && piece->from < args->wish.from;
-        if (anew && args->wish.from != CTL_LOG_END)
+        if (anew && args->wish.from != CTL_LOG_END) {
+            print_rest(line, args);
+            if (line->length)
+                print_line(line);
+            fflush(stdout);
             fprintf(stderr, "flytctl: the log was cut, or its server's process began anew\n");
+        }
         snprintf(line->node, sizeof line->node, "%s", result.node);
         take_text(line, piece->text.text_val, piece->text.text_len);
         args->wish.file = piece->file;

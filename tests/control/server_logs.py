@@ -99,17 +99,21 @@ def followed_until_the_end():
 def its_process_begins_anew():
     server = begin.server
     need("no log of a process before" in logs(server, "--previous", code=5), "--previous")
+    begin.follower.send_signal(signal.SIGSTOP)
+    append(server, b"the last words of the first\nand no end")
     os.kill(server["pid"], signal.SIGKILL)
     until(lambda: (row := cluster.json("server", "list")) and row[0]["restarts"] == 1 and row[0]["state"] == "running",
           "the server runs again")
     need("line 7 of many" in logs(server, "--previous") and "of many" not in logs(server), "the logs are not parted")
     need("does not go with" in logs(server, "-p", "-f", code=2), "-p -f")
+    begin.follower.send_signal(signal.SIGCONT)
     append(server, b"said by the second\n")
     finish()
     cluster.ctl("server", "stop", str(server["id"]), "--force", expect=None)
     until(lambda: not cluster.json("server", "list"), "the server ends")
     out, problem = begin.follower.communicate(timeout=20)
     need(begin.follower.returncode == 0 and "said by the second" in out, out[-300:] + problem)
+    need(out.count("the last words of the first\n") == out.count("and no end\n") == 1, out[-600:] + problem)
     need("began anew" in problem and out.count("said by the second") == 1, out[-300:] + problem)
 
 
