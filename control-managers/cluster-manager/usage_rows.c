@@ -256,8 +256,9 @@ void usage_attached(struct cluster *cluster, struct program *program)
     struct server *server = program->server;
     if (program->used)
         return;
+    int64_t begun = began(server);
     if (!server->counted.accrued)
-        server->counted.accrued = loop_time();
+        server->counted.accrued = begun;
     struct used *used = row_of(server, program->id);
     if (used) {
         program->used = used;
@@ -272,9 +273,9 @@ void usage_attached(struct cluster *cluster, struct program *program)
                             .uid = program->uid,
                             .sms = server->row.sms,
                             .memory = server->row.memory,
-                            .begun = began(server),
+                            .begun = begun,
+                            .accrued = begun,
                             .programs = 1 };
-    row.accrued = row.begun;
     snprintf(row.vm, sizeof row.vm, "%s", program->vm->row.name);
     snprintf(row.node, sizeof row.node, "%s", server->row.node);
     snprintf(row.gpu, sizeof row.gpu, "%s", server->row.gpus);

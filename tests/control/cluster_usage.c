@@ -1,0 +1,198 @@
+/*
+ * cluster_usage.c: the record of use (usage.h) without a cluster, against a resource DB that is played and has much to
+ * do.
+ *
+ * shows: usage: while half of the queue of the resource DB is full nothing is written, and all of it afterwards; what
+ *   it refuses, ends of rows and totals of a server that has gone too, is written later; a row is summed up with its
+ *   deletion or not at all
+ */
+#include "control-managers/cluster-manager/usage.h"
+#include "tests/lib/unit.h"
+
+#include "control-managers/cluster-manager/usage_state.h"
+
+enum { ROWS = 4000, PATIENCE_MS = 20000 };
+
+/* ---- the resource DB ---- */
+
+static struct db_usage rows[ROWS];
+static size_t row_count, waiting;
+static unsigned batches;
+
+static void put(const struct db_change *change)
+{
+    size_t i = 0;
+    if (change->kind != DB_USAGE)
+        return;
+    while (i < row_count && rows[i].id != change->row.usage.id)
+        i++;
+    if (change->action == DB_DELETE) {
+        if (i < row_count)
+            rows[i] = rows[--row_count];
+        return;
+    }
+    assert_true(i < ROWS);
+    rows[i] = change->row.usage;
+    row_count += i == row_count;
+}
+
+int db_worker_apply(struct db_worker *db, const struct db_change *changes, size_t count,
+                    void (*done)(void *, int, const char *), void *context, struct db_job **job)
+{
+    (void)db;
+    (void)job;
+    batches++;
+    for (size_t i = 0; i < count; i++)
+        put(&changes[i]);
+    if (done)
+        done(context, 0, "");
+    return 0;
+}
+
+size_t db_worker_waiting(const struct db_worker *db) { return (void)db, waiting; }
+unsigned db_worker_silence(const struct db_worker *db) { return (void)db, 0; }
+uint64_t node_send_order(struct cluster *cluster, struct node *node, const struct message *what)
+{
+    return (void)cluster, (void)node, what->program;
+}
+
+/* All SM-microseconds of these rows. */
+static uint64_t sum_of(enum db_usage_kind kind, const char *vm)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < row_count; i++)
+        if (rows[i].kind == kind && strcmp(rows[i].vm, vm) == 0)
+            sum += rows[i].sm_us;
+    return sum;
+}
+
+/* ---- a cluster with one server ---- */
+
+static struct cluster_config values = { .detail_days = 30, .keep_days = 400 };
+static struct cluster cluster;
+static struct node node;
+static struct gpu gpu = { .id = "g" };
+static struct vm vm;
+static struct server server;
+static struct program program;
+
+static int set_up(void **state)
+{
+    (void)state;
+    row_count = waiting = batches = 0;
+    cluster = (struct cluster){ .loop = loop_create(), .values = &values, .loaded = true, .next_id = 1,
+                                .id_limit = UINT64_MAX, .usage = usage_create() };
+    snprintf(vm.row.name, sizeof vm.row.name, "v");
+    server = (struct server){ .row = { .id = 1000, .sms = 4, .vm = "v", .node = "n", .gpus = "g" }, .vm = &vm,
+                              .node = &node, .gpus = { &gpu }, .gpu_count = 1, .state = CTL_SERVER_STARTING };
+    program = (struct program){ .id = 77, .vm = &vm, .server = &server, .uid = 5,
+                                .executable = (char *)(uintptr_t)"x" };
+    server.cluster = program.cluster = &cluster;
+    assert_true(map_put_id(&cluster.servers, 1000, &server));
+    usage_begin(&cluster);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    usage_free(cluster.usage);
+    map_free(&cluster.servers);
+    follow_free(&cluster.follow);
+    loop_destroy(cluster.loop);
+    return 0;
+}
+
+static struct loop_timer turn;
+static void nothing(struct loop_timer *timer, void *context) { (void)timer, (void)context; }
+
+static void run(unsigned ms)
+{
+    uint64_t until = loop_now(cluster.loop) + ms;
+    while (loop_now(cluster.loop) < until) {
+        loop_timer_start(cluster.loop, &turn, 50, nothing, NULL);
+        loop_run_once(cluster.loop);
+    }
+    loop_timer_stop(&turn);
+}
+
+/* Until the DB has all that memory has of the VM. */
+static void until_written(void)
+{
+    const struct total *total = map_get(&cluster.usage->totals, "v v");
+    uint64_t until = loop_now(cluster.loop) + PATIENCE_MS;
+    assert_non_null(total);
+    while (!row_count || total->unsaved || sum_of(DB_USAGE_TOTAL, "v") != total->saved_sm_us) {
+        assert_true(loop_now(cluster.loop) < until);
+        run(200);
+    }
+}
+
+TEST_WITH(test_half_full, set_up, tear_down)
+{
+    waiting = DB_WORKER_MAX / 2;
+    usage_attached(&cluster, &program);
+    run(2500); /* a turn of saving */
+    assert_int_equal(batches, 0);
+    usage_accrue(&cluster, &server);
+    uint64_t used = program.used->row.sm_us;
+    assert_true(used > 4 * 2000000 && server.counted.dirty);
+    waiting = 0;
+    until_written();
+    assert_true(sum_of(DB_USAGE_PROGRAM, "v") >= used);
+    assert_int_equal(sum_of(DB_USAGE_PROGRAM, "v"), sum_of(DB_USAGE_TOTAL, "v"));
+}
+
+TEST_WITH(test_refused_at_the_end, set_up, tear_down)
+{
+    usage_attached(&cluster, &program);
+    run(300);
+    waiting = DB_WORKER_MAX / 4 * 3;
+    batches = 0;
+    usage_detached(&cluster, &program, "exit: as the test says");
+    map_remove_id(&cluster.servers, 1000);
+    usage_server_gone(&cluster, &server);
+    const struct total *total = map_get(&cluster.usage->totals, "v v");
+    assert_true(!batches && total->unsaved);
+    run(2500);
+    assert_int_equal(batches, 0);
+    waiting = 0;
+    until_written();
+    assert_int_equal(sum_of(DB_USAGE_TOTAL, "v"), total->sm_us);
+    uint64_t used = sum_of(DB_USAGE_PROGRAM, "v"); /* the server was there for a moment without it */
+    assert_true(used && used <= total->sm_us && used + 4 * 500000 > total->sm_us);
+    for (size_t i = 0; i < row_count; i++)
+        if (rows[i].kind == DB_USAGE_PROGRAM)
+            assert_string_equal(rows[i].why, "exit: as the test says");
+}
+
+TEST_WITH(test_sums_of_days, set_up, tear_down)
+{
+    enum { OLD = 300 };
+    uint64_t all = 0, kept = 0, summed = 0;
+    for (unsigned i = 0; i < OLD; i++) {
+        int64_t ended = loop_time() - INT64_C(40) * 86400 * 1000000;
+        struct db_change change = { .action = DB_PUT, .kind = DB_USAGE };
+        change.row.usage = (struct db_usage){ .id = 5000 + i, .kind = DB_USAGE_PROGRAM, .program = i + 1, .vm = "v",
+                                              .gpu = "g", .begun = ended - 1, .ended = ended, .sm_us = i,
+                                              .programs = 1 };
+        put(&change);
+        usage_load(&cluster, &change.row.usage);
+        all += i;
+    }
+    waiting = DB_WORKER_MAX / 4 * 3;
+    usage_grow_old(&cluster);
+    assert_int_equal(batches, 0);
+    waiting = DB_WORKER_MAX / 2; /* what is summed by hand here may be written */
+    for (int i = 0; i < 100 && cluster.usage->count > 1; i++)
+        usage_grow_old(&cluster);
+    for (size_t i = 0; i < cluster.usage->count; i++)
+        kept += cluster.usage->rows[i]->row.sm_us;
+    summed = sum_of(DB_USAGE_DAY, "v") + sum_of(DB_USAGE_PROGRAM, "v");
+    assert_int_equal(kept, all);
+    assert_int_equal(summed, all);
+    assert_int_equal(cluster.usage->count, 1);
+    assert_int_equal(cluster.usage->rows[0]->row.programs, OLD);
+}
+
+int main(void) { return unit_run(NULL, NULL); }
