@@ -5,9 +5,9 @@
 
     sh      commands, one after the other; each must end with status 0
     text    behind it: what the last command prints: each line is among its lines, in this order; … stands for anything
-    others  (cuda, make, cmake): a file, whose name is in the comment that is its first line
+    others  (cuda, make, cmake, python): a file, whose name is in the comment that is its first line
 
-shows: guide: first-program, build-systems, operating: each command does what the page says
+shows: guide: first-program, build-systems, operating, python: each command does what the page says
 shows: guide: docs/README.md names every page, links lead somewhere, docs/troubleshooting.md has messages that exist
 """
 import glob
@@ -48,12 +48,12 @@ def blocks(name):
 
 
 class Shell:
-    def __init__(self):
+    def __init__(self, limit=LIMIT):
         path = f"{BIN}:{os.path.dirname(NVCC)}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"}
         for name in ("FLYT_SERVER", "FLYT_MANAGER", "FLYT_CLUSTER", "MAKEFLAGS", "MAKELEVEL"):
             environment.pop(name, None)
-        self.process = subprocess.Popen(["timeout", str(LIMIT), "bash", "--norc"], cwd=FOLDER, env=environment,
+        self.process = subprocess.Popen(["timeout", str(limit), "bash", "--norc"], cwd=FOLDER, env=environment,
                                         text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT)
 
@@ -83,8 +83,8 @@ def commands(lines):
     need(not command.strip(), f"bash does not understand: {command}")
 
 
-def follow(name, most_files=9):
-    shell, said, files, typed = Shell(), "", 0, 0
+def follow(name, most_files=9, limit=LIMIT):
+    shell, said, files, typed = Shell(limit), "", 0, 0
     for kind, number, lines in blocks(name):
         if kind == "sh":
             for command in commands(lines):
@@ -117,6 +117,14 @@ def build_systems():
 @case
 def operating():
     follow("operating.md")
+
+
+@case
+def python():
+    download = [sys.executable, "-m", "pip", "download", "--no-deps", "-qd", f"{FOLDER}/pip", "numba-cuda"]
+    if subprocess.run(download, capture_output=True, timeout=LIMIT, check=False).returncode:
+        return "packages of PyPI cannot be had here"
+    follow("python.md", limit=900)
 
 
 # ---- what pages say ----

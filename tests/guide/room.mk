@@ -2,7 +2,7 @@
 ifeq ($(FLAVOUR),plain)
 GUIDE      := tests/guide/run $(BIN) build/cuda/vector_add build/cuda/cluster_worker
 TESTS      += tests/guide/reading.py "tests/guide/pages.py $(BIN) reading" "$(GUIDE) source one@sleeps,600"
-LONG_TESTS += "$(GUIDE) build package shared@sleeps,1800" "tests/guide/pages.py $(BIN)@sleeps"
+LONG_TESTS += "$(GUIDE) build package shared@sleeps,1800" "tests/guide/pages.py $(BIN)@sleeps,1500"
 test-programs run-long-tests: build/cuda/vector_add build/cuda/cluster_worker
 
 .PHONY: guide-check
