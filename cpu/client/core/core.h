@@ -15,8 +15,8 @@
  *
  * What it offers is declared by subject in api_*.h, which this file includes: api_errors.h codes and the log of errors;
  * api_gate.h the gate of the front ends' entries;  api_session.h connection, devices, contexts;  api_stream.h streams,
- * events;  api_memory.h;  api_copy.h copies and arrays;  api_code.h images and launches;  api_graph.h. Files of the
- * core include what they need; front ends include this file.
+ * events;  api_memory.h;  api_copy.h copies and arrays;  api_code.h images and launches;  api_graph.h;  api_comm.h
+ * collectives between GPUs. Files of the core include what they need; front ends include this file.
  *
  * The files of this folder stand on floors. A file uses its own floor and those above it in this list; tools/circles
  * checks that, and tools/circles.debt names the exceptions with their reasons.
@@ -53,12 +53,13 @@
  *             checkpoint.c, apart.c  it goes into a file;  mover.c, move_hold.c, move_report.c  moves that the cluster
  *             orders; local.c, manager.c  where the server is found;  attach_wait.c, attach_window.c  waiting for it,
  *             and its window;  capability.c  which compute capability the loaded software needs;  peer.c, usage.c,
- *             stats_report.c
+ *             stats_report.c; comm.c  collectives between GPUs, and links
  */
 #ifndef FLYT_CLIENT_CORE_H
 #define FLYT_CLIENT_CORE_H
 
 #include "cpu/client/core/api_code.h"
+#include "cpu/client/core/api_comm.h"
 #include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/api_gate.h"

@@ -40,6 +40,7 @@ static const char *why_not(uint32_t procedure)
     case FLYT_HANDLE_EXPORT:
     case FLYT_MEMORY_EXPORT:
     case FLYT_HANDLE_IMPORT: return "it shares memory with other programs";
+    case FLYT_COMM_CREATE: return "it exchanges data with GPUs of other programs";
     default: return NULL;
     }
 }

@@ -1,0 +1,49 @@
+/*
+ * api_comm.h: communicators (session/comm.c): collectives between the memories of GPUs, and the links that they use
+ * (cpu_rpc_prot.x, "Links", "Communicators"). Where `why` is a parameter it has CORE_WHY_SIZE bytes, and says after a
+ * failure what the server said, or nothing.
+ */
+#ifndef FLYT_CLIENT_CORE_API_COMM_H
+#define FLYT_CLIENT_CORE_API_COMM_H
+
+#include "cpu/client/core/api_stream.h"
+
+enum { CORE_WHY_SIZE = 512, CORE_LINK_HANDLE_SIZE = 128, CORE_LINK_HANDLES_MOST = 17 };
+#define CORE_COMM_NEAR UINT32_MAX /* in place of a link: a rank of this process; for the rank itself, too */
+
+/* Whether the server has communicators, and links. */
+CORE_API bool core_comms_offered(bool *links);
+/* What the server is called by its clients, without what stands behind a question mark. Until the session moves. */
+CORE_API const char *core_server_address(void);
+
+/* A new link's handles, CORE_LINK_HANDLE_SIZE bytes each. Waits. */
+CORE_API int core_link_listen(uint32_t *link, uint8_t *handles, unsigned *count, char *why);
+/* With the other end's. Waits until all channels stand, so many milliseconds at most. */
+CORE_API int core_link_join(uint32_t link, const char *server, const uint8_t *handles, unsigned count, unsigned ms,
+                            char *why);
+CORE_API int core_link_close(uint32_t link);
+
+/* links: one for each rank. place: 16 bytes that only ranks of this communicator know. Waits. */
+CORE_API int core_comm_create(core_context *, const uint8_t place[16], unsigned rank, const uint32_t *links,
+                              unsigned ranks, uint32_t *comm, char *why);
+/* Numbers as in cpu/comm; see there. factor_at: where the factor is on the device; 0: it is in `factor`. */
+struct core_comm_call {
+    int kind, type, operation;
+    unsigned root;
+    uint64_t count, in, out, factor_at;
+    uint8_t factor[8];
+};
+CORE_API int core_comm_call(core_context *, core_stream, uint32_t comm, const struct core_comm_call *);
+struct core_comm_message {
+    bool sends;
+    unsigned peer;
+    uint64_t address, size;
+};
+CORE_API int core_comm_messages(core_context *, core_stream, uint32_t comm, const struct core_comm_message *,
+                                unsigned count);
+/* *status: 0, or an errno value: it has ended. Waits. */
+CORE_API int core_comm_status(uint32_t comm, int *status, char *why);
+/* abort: NULL: when its operations are complete; else it ends at once, and the other ranks read why. */
+CORE_API int core_comm_close(uint32_t comm, const char *abort);
+
+#endif

@@ -1,0 +1,223 @@
+/* comm.c: communicators and their links: see api_comm.h. */
+#include "cpu/client/core/api_comm.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/client/core/stream/context.h"
+#include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/wire.h"
+#include "cpu/common/cancel.h"
+
+_Static_assert((int)CORE_LINK_HANDLE_SIZE == (int)FLYT_LINK_HANDLE_SIZE, "a handle travels as it is");
+_Static_assert((int)CORE_LINK_HANDLES_MOST == (int)FLYT_MAX_LINK_HANDLES, "as many handles as a link may have");
+
+#define ENCODE(type) ((xdrproc_t)xdr_##type)
+
+/* ---- ids ---- */
+
+/* Which ids are used. The lowest free one is taken. */
+struct comm_ids {
+    unsigned most;
+    bool used[FLYT_MAX_LINKS];
+};
+static struct comm_ids links = { FLYT_MAX_LINKS, { 0 } }, comms = { FLYT_MAX_COMMS, { 0 } };
+static pthread_mutex_t ids_lock = PTHREAD_MUTEX_INITIALIZER;
+
+_Static_assert((int)FLYT_MAX_COMMS <= (int)FLYT_MAX_LINKS, "room for both kinds");
+
+/* False: all are taken. */
+static bool id_take(struct comm_ids *ids, uint32_t *id)
+{
+    pthread_mutex_lock(&ids_lock);
+    uint32_t i = 0;
+    while (i < ids->most && ids->used[i])
+        i++;
+    if (i < ids->most)
+        ids->used[i] = true;
+    pthread_mutex_unlock(&ids_lock);
+    *id = i;
+    return i < ids->most;
+}
+
+static void id_give(struct comm_ids *ids, uint32_t id)
+{
+    pthread_mutex_lock(&ids_lock);
+    ids->used[id] = false;
+    pthread_mutex_unlock(&ids_lock);
+}
+
+/* ---- the server ---- */
+
+bool core_comms_offered(bool *have_links)
+{
+    uint64_t capabilities = core_enter() ? 0 : core_session.hello.capabilities;
+    *have_links = capabilities & FLYT_CAP_LINKS;
+    return capabilities & FLYT_CAP_COLLECTIVES;
+}
+
+const char *core_server_address(void)
+{
+    static _Thread_local char address[256];
+    snprintf(address, sizeof address, "%.*s", (int)strcspn(core_session.uri, "?"), core_session.uri);
+    return address;
+}
+
+/* ---- links ---- */
+
+static void say(char *why, const char *text) { snprintf(why, CORE_WHY_SIZE, "%s", text ? text : ""); }
+
+int core_link_listen(uint32_t *link, uint8_t *handles, unsigned *count, char *why)
+{
+    CANCEL_DEFERRED;
+    link_listen_result result = { 0 };
+    say(why, NULL);
+    int code = core_enter();
+    if (!code && !(core_session.hello.capabilities & FLYT_CAP_LINKS))
+        code = CORE_NOT_SUPPORTED;
+    if (code)
+        return code;
+    if (!id_take(&links, link)) {
+        say(why, "this process has too many links");
+        return CORE_OUT_OF_MEMORY;
+    }
+    link_listen_args args = { *link };
+    code = wire_call(FLYT_LINK_LISTEN, ENCODE(link_listen_args), &args, ENCODE(link_listen_result), &result);
+    say(why, result.why);
+    *count = result.handles.handles_len;
+    if (!code)
+        memcpy(handles, result.handles.handles_val, (size_t)*count * CORE_LINK_HANDLE_SIZE);
+    xdr_free(ENCODE(link_listen_result), &result);
+    if (code)
+        core_link_close(*link);
+    return code;
+}
+
+int core_link_join(uint32_t link, const char *server, const uint8_t *handles, unsigned count, unsigned ms, char *why)
+{
+    CANCEL_DEFERRED;
+    link_join_result result = { 0 };
+    link_join_args args = { .link = link,
+                            .server = (char *)(uintptr_t)server,
+                            .handles = { count, (flyt_link_handle *)(uintptr_t)handles },
+                            .milliseconds = ms };
+    say(why, NULL);
+    int code = core_enter();
+    if (!code)
+        code = wire_call(FLYT_LINK_JOIN, ENCODE(link_join_args), &args, ENCODE(link_join_result), &result);
+    say(why, result.why);
+    xdr_free(ENCODE(link_join_result), &result);
+    return code;
+}
+
+int core_link_close(uint32_t link)
+{
+    CANCEL_DEFERRED;
+    link_close_args args = { link, (char *)(uintptr_t) "" };
+    int code = core_enter();
+    if (!code)
+        code = wire_send(FLYT_LINK_CLOSE, ENCODE(link_close_args), &args);
+    id_give(&links, link);
+    return code;
+}
+
+/* ---- communicators ---- */
+
+int core_comm_create(core_context *c, const uint8_t place[16], unsigned rank, const uint32_t *links_of, unsigned ranks,
+                     uint32_t *comm, char *why)
+{
+    CANCEL_DEFERRED;
+    comm_create_result result = { 0 };
+    say(why, NULL);
+    int code = context_enter(c);
+    if (!code && !(core_session.hello.capabilities & FLYT_CAP_COLLECTIVES))
+        code = CORE_NOT_SUPPORTED;
+    if (code)
+        return code;
+    if (!id_take(&comms, comm)) {
+        say(why, "this process has too many communicators");
+        return CORE_OUT_OF_MEMORY;
+    }
+    comm_create_args args = {
+        .comm = *comm, .context = c->wire, .rank = rank, .links = { ranks, (flyt_id *)(uintptr_t)links_of }
+    };
+    memcpy(args.place, place, sizeof args.place);
+    code = wire_call(FLYT_COMM_CREATE, ENCODE(comm_create_args), &args, ENCODE(comm_create_result), &result);
+    say(why, result.why);
+    xdr_free(ENCODE(comm_create_result), &result);
+    if (code)
+        id_give(&comms, *comm);
+    return code;
+}
+
+int core_comm_call(core_context *c, core_stream stream, uint32_t comm, const struct core_comm_call *call)
+{
+    CANCEL_DEFERRED;
+    struct client_stream *s;
+    int code = client_stream_enter(c, stream, &s);
+    if (code)
+        return code;
+    comm_op_args args = { .stream = s->wire,
+                          .comm = comm,
+                          .kind = call->kind,
+                          .type = call->type,
+                          .operation = call->operation,
+                          .root = call->root,
+                          .count = call->count,
+                          .in = call->in,
+                          .out = call->out,
+                          .factor_at = call->factor_at };
+    memcpy(args.factor, call->factor, sizeof args.factor);
+    return stream_send(s, &(struct stream_call){ FLYT_COMM_OP, ENCODE(comm_op_args), &args, .weighty = true }, NULL);
+}
+
+int core_comm_messages(core_context *c, core_stream stream, uint32_t comm, const struct core_comm_message *list,
+                       unsigned count)
+{
+    CANCEL_DEFERRED;
+    struct client_stream *s;
+    int code = client_stream_enter(c, stream, &s);
+    if (!code && count > FLYT_MAX_COMM_MESSAGES)
+        code = CORE_INVALID_VALUE;
+    flyt_comm_message *sent = code ? NULL : calloc(count + 1, sizeof *sent);
+    if (!sent)
+        return code ? code : CORE_OUT_OF_MEMORY;
+    for (unsigned i = 0; i < count; i++)
+        sent[i] = (flyt_comm_message){ list[i].sends, list[i].peer, list[i].address, list[i].size };
+    comm_messages_args args = { s->wire, comm, { count, sent } };
+    const struct stream_call call = { FLYT_COMM_MESSAGES, ENCODE(comm_messages_args), &args, .weighty = true,
+                                      .bytes = count * sizeof *sent };
+    code = stream_send(s, &call, NULL);
+    free(sent);
+    return code;
+}
+
+int core_comm_status(uint32_t comm, int *status, char *why)
+{
+    CANCEL_DEFERRED;
+    comm_status_args args = { comm };
+    comm_status_result result = { 0 };
+    say(why, NULL);
+    *status = 0;
+    int code = core_enter();
+    if (!code)
+        code = wire_call(FLYT_COMM_STATUS, ENCODE(comm_status_args), &args, ENCODE(comm_status_result), &result);
+    if (!code)
+        *status = result.status;
+    say(why, result.why);
+    xdr_free(ENCODE(comm_status_result), &result);
+    return code;
+}
+
+int core_comm_close(uint32_t comm, const char *abort)
+{
+    CANCEL_DEFERRED;
+    comm_close_args args = { comm, (char *)(uintptr_t)(abort ? abort : "") };
+    int code = core_enter();
+    if (!code)
+        code = wire_send(FLYT_COMM_CLOSE, ENCODE(comm_close_args), &args);
+    id_give(&comms, comm);
+    return code;
+}

@@ -1,0 +1,93 @@
+/*
+ * calls.h: the functions of libnccl.so.2 that have a body, as NVIDIA's nccl.h declares them for programs, with names of
+ * ours for the types. `stream` is a cudaStream_t.
+ */
+#ifndef FLYT_CLIENT_NCCL_CALLS_H
+#define FLYT_CLIENT_NCCL_CALLS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NCCL_API __attribute__((visibility("default")))
+
+typedef enum {
+    NCCL_SUCCESS,
+    NCCL_CUDA_ERROR,
+    NCCL_SYSTEM_ERROR,
+    NCCL_INTERNAL_ERROR,
+    NCCL_INVALID_ARGUMENT,
+    NCCL_INVALID_USAGE,
+    NCCL_REMOTE_ERROR,
+    NCCL_IN_PROGRESS,
+    NCCL_RESULTS
+} nccl_result;
+
+enum { NCCL_ID_SIZE = 128 };
+struct nccl_comm;
+typedef uint64_t core_stream;
+typedef struct {
+    char bytes[NCCL_ID_SIZE];
+} nccl_id;
+
+/* The beginning of ncclConfig_t. */
+struct nccl_config {
+    size_t size;
+    unsigned magic, version;
+    int blocking;
+};
+
+NCCL_API nccl_result ncclGetVersion(int *version);
+NCCL_API const char *ncclGetErrorString(nccl_result result);
+NCCL_API const char *ncclGetLastError(const struct nccl_comm *comm);
+NCCL_API void ncclResetDebugInit(void);
+NCCL_API nccl_result ncclCommInitRank(struct nccl_comm **out, int ranks, nccl_id id, int rank);
+NCCL_API nccl_result ncclCommInitRankConfig(struct nccl_comm **out, int ranks, nccl_id id, int rank,
+                                            const struct nccl_config *config);
+NCCL_API nccl_result ncclCommInitRankScalable(struct nccl_comm **out, int ranks, int rank, int count,
+                                              const nccl_id *ids, const struct nccl_config *config);
+NCCL_API nccl_result ncclCommInitAll(struct nccl_comm **comms, int count, const int *devices);
+NCCL_API nccl_result ncclCommSplit(struct nccl_comm *comm, int color, int key, struct nccl_comm **out,
+                                   const struct nccl_config *config);
+NCCL_API nccl_result ncclCommFinalize(struct nccl_comm *comm);
+NCCL_API nccl_result ncclCommDestroy(struct nccl_comm *comm);
+NCCL_API nccl_result ncclCommAbort(struct nccl_comm *comm);
+NCCL_API nccl_result ncclCommGetAsyncError(struct nccl_comm *comm, nccl_result *error);
+NCCL_API nccl_result ncclCommCount(const struct nccl_comm *comm, int *count);
+NCCL_API nccl_result ncclCommCuDevice(const struct nccl_comm *comm, int *device);
+NCCL_API nccl_result ncclCommUserRank(const struct nccl_comm *comm, int *rank);
+NCCL_API nccl_result ncclRedOpCreatePreMulSum(int *op, void *scalar, int type, int residence, struct nccl_comm *comm);
+NCCL_API nccl_result ncclRedOpDestroy(int op, struct nccl_comm *comm);
+NCCL_API nccl_result ncclReduce(const void *in, void *out, size_t count, int type, int op, int root,
+                                struct nccl_comm *comm, core_stream stream);
+NCCL_API nccl_result ncclBcast(void *buffer, size_t count, int type, int root, struct nccl_comm *comm,
+                               core_stream stream);
+NCCL_API nccl_result ncclBroadcast(const void *in, void *out, size_t count, int type, int root, struct nccl_comm *comm,
+                                   core_stream stream);
+NCCL_API nccl_result ncclAllReduce(const void *in, void *out, size_t count, int type, int op, struct nccl_comm *comm,
+                                   core_stream stream);
+NCCL_API nccl_result ncclReduceScatter(const void *in, void *out, size_t count, int type, int op,
+                                       struct nccl_comm *comm, core_stream stream);
+NCCL_API nccl_result ncclAllGather(const void *in, void *out, size_t count, int type, struct nccl_comm *comm,
+                                   core_stream stream);
+NCCL_API nccl_result ncclAlltoAll(const void *in, void *out, size_t count, int type, struct nccl_comm *comm,
+                                  core_stream stream);
+NCCL_API nccl_result ncclGather(const void *in, void *out, size_t count, int type, int root, struct nccl_comm *comm,
+                                core_stream stream);
+NCCL_API nccl_result ncclScatter(const void *in, void *out, size_t count, int type, int root, struct nccl_comm *comm,
+                                 core_stream stream);
+NCCL_API nccl_result ncclSend(const void *buffer, size_t count, int type, int peer, struct nccl_comm *comm,
+                              core_stream stream);
+NCCL_API nccl_result ncclRecv(void *buffer, size_t count, int type, int peer, struct nccl_comm *comm,
+                              core_stream stream);
+NCCL_API nccl_result ncclMemAlloc(void **memory, size_t size);
+NCCL_API nccl_result ncclMemFree(void *memory);
+NCCL_API nccl_result ncclCommRegister(const struct nccl_comm *comm, void *memory, size_t size, void **handle);
+NCCL_API nccl_result ncclCommDeregister(const struct nccl_comm *comm, void *handle);
+NCCL_API nccl_result ncclCommWindowRegister(struct nccl_comm *comm, void *memory, size_t size, void **window,
+                                            int flags);
+NCCL_API nccl_result ncclCommWindowDeregister(struct nccl_comm *comm, void *window);
+NCCL_API nccl_result ncclGetUniqueId(nccl_id *id);
+NCCL_API nccl_result ncclGroupStart(void);
+NCCL_API nccl_result ncclGroupEnd(void);
+
+#endif

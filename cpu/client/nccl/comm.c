@@ -1,0 +1,407 @@
+/*
+ * comm.c: communicators: made, split, asked about, ended.
+ *
+ * Several that are made in one group are made at a time, each in a thread of its own (group.c). One whose configuration
+ * says that it does not block is made in a thread, too: until it is ready, ncclCommGetAsyncError says ncclInProgress.
+ */
+#include "cpu/client/nccl/nccl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/common/clock.h"
+
+#define MAGIC UINT64_C(0x466c79744e43434c)
+#define ASK_NS CLOCK_NS_PER_MS /* between two questions to the server */
+enum { RANKS_MOST = 1024 };
+
+/* ---- checks ---- */
+
+static nccl_result known(const struct nccl_comm *comm, const char *function)
+{
+    return comm && comm->magic == MAGIC
+               ? NCCL_SUCCESS
+               : nccl_fail(NCCL_INVALID_ARGUMENT, "%s: there is no such communicator", function);
+}
+
+nccl_result nccl_comm_check(const struct nccl_comm *comm, const char *function)
+{
+    nccl_result result = known(comm, function);
+    int state = result == NCCL_SUCCESS ? atomic_load(&comm->state) : NCCL_SUCCESS;
+    if (state == NCCL_IN_PROGRESS)
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: the communicator is not ready yet", function);
+    if (state != NCCL_SUCCESS || (result == NCCL_SUCCESS && !comm->made))
+        return nccl_fail(NCCL_INVALID_USAGE, "%s: the communicator could not be made, or has ended", function);
+    return result;
+}
+
+static nccl_result blocks(const struct nccl_config *config, const char *function, bool *blocking)
+{
+    *blocking = true;
+    if (!config)
+        return NCCL_SUCCESS;
+    if (config->magic != (unsigned)NCCL_CONFIG_MAGIC || config->size < sizeof *config)
+        return nccl_fail(NCCL_INVALID_ARGUMENT,
+                         "%s: the configuration was not initialised by "
+                         "NCCL_CONFIG_INITIALIZER",
+                         function);
+    *blocking = config->blocking != 0;
+    return NCCL_SUCCESS;
+}
+
+/* ---- structures ---- */
+
+/* The thread's context; that of device 0 where it has none. */
+static nccl_result current(core_context **context, int *device)
+{
+    struct core_context_info info;
+    int code = core_attach();
+    *context = core_current;
+    if (!code && !*context) {
+        *context = core_context_primary(0);
+        code = *context ? core_context_retain(*context) : CORE_NO_DEVICE;
+    }
+    if (!code)
+        code = core_context_enter(*context);
+    if (!code)
+        code = core_context_info(*context, &info);
+    *device = code ? -1 : info.device;
+    return nccl_of_core(code, "the GPU of a communicator", NULL);
+}
+
+static struct nccl_comm *comm_new(int rank, int ranks, core_context *context, int device)
+{
+    struct nccl_comm *comm = calloc(1, sizeof *comm);
+    if (!comm)
+        return NULL;
+    *comm = (struct nccl_comm){ .magic = MAGIC, .rank = rank, .ranks = ranks, .context = context, .device = device };
+    pthread_mutex_init(&comm->lock, NULL);
+    atomic_init(&comm->state, NCCL_IN_PROGRESS);
+    return comm;
+}
+
+static void comm_free(struct nccl_comm *comm)
+{
+    comm->magic = 0;
+    pthread_mutex_destroy(&comm->lock);
+    free(comm);
+}
+
+/* ---- making ---- */
+
+struct split_card {
+    int color, key;
+};
+
+/* Which ranks of the parent are in this one's part, in their order. False: this one is in none. */
+static nccl_result split_ranks(struct nccl_comm *comm, const struct nccl_making *making, int *members)
+{
+    struct nccl_comm *parent = making->parent;
+    char key[60];
+    struct split_card own = { making->color, making->key }, *cards = calloc((unsigned)parent->ranks, sizeof *cards);
+    if (!cards)
+        return nccl_fail(NCCL_SYSTEM_ERROR, "ncclCommSplit: no memory");
+    unsigned number = ++parent->splits;
+    snprintf(key, sizeof key, "split_%u_%d", number, parent->rank);
+    nccl_result result = nccl_store_set(parent, key, &own, sizeof own);
+    for (int r = 0; r < parent->ranks && result == NCCL_SUCCESS; r++) {
+        size_t size = sizeof *cards;
+        snprintf(key, sizeof key, "split_%u_%d", number, r);
+        result = nccl_store_get(parent, key, &cards[r], &size);
+    }
+    comm->ranks = 0;
+    for (int r = 0; r < parent->ranks && result == NCCL_SUCCESS && own.color >= 0; r++) {
+        int at = comm->ranks;
+        if (cards[r].color != own.color)
+            continue;
+        for (; at > 0 && cards[members[at - 1]].key > cards[r].key; at--)
+            members[at] = members[at - 1];
+        members[at] = r;
+        comm->ranks++;
+    }
+    free(cards);
+    comm->rank = 0;
+    while (comm->rank < comm->ranks && members[comm->rank] != parent->rank)
+        comm->rank++;
+    /* Its first rank gives it a name. */
+    comm->place = parent->place;
+    snprintf(key, sizeof key, "part_%u_%d", number, own.color);
+    if (result == NCCL_SUCCESS && comm->ranks && comm->rank == 0) {
+        nccl_random(comm->place.name, sizeof comm->place.name);
+        result = nccl_store_set(parent, key, comm->place.name, sizeof comm->place.name);
+    }
+    size_t size = sizeof comm->place.name;
+    return result == NCCL_SUCCESS && comm->ranks ? nccl_store_get(parent, key, comm->place.name, &size) : result;
+}
+
+nccl_result nccl_make(struct nccl_comm *comm, struct nccl_making *making)
+{
+    nccl_result result = NCCL_SUCCESS;
+    comm->place = making->place;
+    if (making->parent) {
+        int *members = calloc((unsigned)making->parent->ranks, sizeof *members);
+        result = members ? split_ranks(comm, making, members) : nccl_fail(NCCL_SYSTEM_ERROR, "no memory");
+        free(members);
+    }
+    bool part = comm->ranks > 0;
+    if (result == NCCL_SUCCESS && part)
+        result = nccl_store_open(comm);
+    if (result == NCCL_SUCCESS && part)
+        result = nccl_connect(comm);
+    if (result != NCCL_SUCCESS)
+        nccl_disconnect(comm, "it could not be made");
+    struct nccl_comm **out = making->out;
+    bool blocking = making->blocking;
+    free(making);
+    atomic_store(&comm->state, (int)result);
+    if (blocking && (result != NCCL_SUCCESS || !part)) { /* else the program has it, and asks how it is */
+        *out = NULL;
+        comm_free(comm);
+    }
+    return result;
+}
+
+struct making_thread {
+    struct nccl_comm *comm;
+    struct nccl_making *making;
+};
+
+static void *make_thread(void *context)
+{
+    struct making_thread *t = context;
+    nccl_make(t->comm, t->making);
+    free(t);
+    return NULL;
+}
+
+/* Now, at the end of the group, or in a thread. */
+static nccl_result begin(struct nccl_comm *comm, const struct nccl_making *given)
+{
+    struct nccl_making *making = malloc(sizeof *making);
+    if (!making) {
+        *given->out = NULL;
+        comm_free(comm);
+        return nccl_fail(NCCL_SYSTEM_ERROR, "a communicator: no memory");
+    }
+    *making = *given;
+    *making->out = comm;
+    if (making->blocking)
+        return nccl_submit(&(struct nccl_job){ .comm = comm, .kind = NCCL_JOB_MAKE, .making = making });
+    struct making_thread *t = malloc(sizeof *t);
+    if (t)
+        *t = (struct making_thread){ comm, making };
+    comm->threaded = t && pthread_create(&comm->thread, NULL, make_thread, t) == 0;
+    if (comm->threaded)
+        return NCCL_IN_PROGRESS;
+    free(t);
+    return nccl_make(comm, making);
+}
+
+static nccl_result init_rank(struct nccl_comm **out, int ranks, const nccl_id *id, int rank,
+                             const struct nccl_config *config, const char *function)
+{
+    struct nccl_making making = { .out = out };
+    core_context *context;
+    int device;
+    if (!out)
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: comm is NULL", function);
+    *out = NULL;
+    nccl_result result = blocks(config, function, &making.blocking);
+    if (result != NCCL_SUCCESS)
+        return result;
+    if (ranks < 1 || ranks > RANKS_MOST || rank < 0 || rank >= ranks)
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: rank %d of %d; there are 1 to %d ranks, from 0", function, rank,
+                         ranks, RANKS_MOST);
+    if (!nccl_place_of(id, &making.place))
+        return nccl_fail(NCCL_INVALID_ARGUMENT,
+                         "%s: the unique id was not made by Flyt's libnccl.so.2; all ranks must "
+                         "use it",
+                         function);
+    result = current(&context, &device);
+    if (result != NCCL_SUCCESS)
+        return result;
+    struct nccl_comm *comm = comm_new(rank, ranks, context, device);
+    return comm ? begin(comm, &making) : nccl_fail(NCCL_SYSTEM_ERROR, "%s: no memory", function);
+}
+
+nccl_result ncclCommInitRank(struct nccl_comm **out, int ranks, nccl_id id, int rank)
+{
+    NCCL_ENTER();
+    return nccl_group_failed(init_rank(out, ranks, &id, rank, NULL, __func__));
+}
+
+nccl_result ncclCommInitRankConfig(struct nccl_comm **out, int ranks, nccl_id id, int rank,
+                                   const struct nccl_config *config)
+{
+    NCCL_ENTER();
+    return nccl_group_failed(init_rank(out, ranks, &id, rank, config, __func__));
+}
+
+nccl_result ncclCommInitRankScalable(struct nccl_comm **out, int ranks, int rank, int count, const nccl_id *ids,
+                                     const struct nccl_config *config)
+{
+    NCCL_ENTER();
+    if (count < 1 || !ids)
+        return nccl_group_failed(nccl_fail(NCCL_INVALID_ARGUMENT, "%s: there is no unique id", __func__));
+    return nccl_group_failed(init_rank(out, ranks, &ids[0], rank, config, __func__)); /* one store is enough */
+}
+
+static nccl_result init_all(struct nccl_comm **comms, int count, const int *devices)
+{
+    nccl_id id;
+    struct nccl_making making = { .blocking = true };
+    int available = 0;
+    nccl_result result = nccl_of_core(core_device_count(&available), "ncclCommInitAll", NULL);
+    if (result == NCCL_SUCCESS)
+        result = ncclGetUniqueId(&id);
+    if (result != NCCL_SUCCESS || !nccl_place_of(&id, &making.place))
+        return result;
+    for (int i = 0; i < count && result == NCCL_SUCCESS; i++) {
+        int device = devices ? devices[i] : i;
+        core_context *context = device >= 0 && device < available ? core_context_primary(device) : NULL;
+        if (!context)
+            return nccl_fail(NCCL_INVALID_ARGUMENT, "ncclCommInitAll: there is no device %d", device);
+        result = nccl_of_core(core_context_retain(context), "ncclCommInitAll", NULL);
+        struct nccl_comm *comm = result == NCCL_SUCCESS ? comm_new(i, count, context, device) : NULL;
+        making.out = &comms[i];
+        if (result == NCCL_SUCCESS)
+            result = comm ? begin(comm, &making) : nccl_fail(NCCL_SYSTEM_ERROR, "ncclCommInitAll: no memory");
+    }
+    return result;
+}
+
+nccl_result ncclCommInitAll(struct nccl_comm **comms, int count, const int *devices)
+{
+    NCCL_ENTER();
+    if (!comms || count < 1 || count > RANKS_MOST)
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "ncclCommInitAll: comms is NULL, or %d devices", count);
+    memset(comms, 0, (size_t)count * sizeof *comms);
+    ncclGroupStart();
+    nccl_group_failed(init_all(comms, count, devices));
+    return ncclGroupEnd();
+}
+
+static nccl_result split(struct nccl_comm *parent, int color, int key, struct nccl_comm **out,
+                         const struct nccl_config *config)
+{
+    struct nccl_making making = { .parent = parent, .color = color, .key = key, .out = out };
+    nccl_result result = nccl_comm_check(parent, "ncclCommSplit");
+    if (result == NCCL_SUCCESS && (!out || (color < 0 && color != NCCL_SPLIT_NOCOLOR)))
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "ncclCommSplit: newcomm is NULL, or color is %d", color);
+    if (result == NCCL_SUCCESS)
+        result = blocks(config, "ncclCommSplit", &making.blocking);
+    if (result != NCCL_SUCCESS)
+        return result;
+    making.blocking |= color < 0; /* there is nothing that could be asked about */
+    struct nccl_comm *comm = comm_new(0, parent->ranks, parent->context, parent->device);
+    return comm ? begin(comm, &making) : nccl_fail(NCCL_SYSTEM_ERROR, "ncclCommSplit: no memory");
+}
+
+nccl_result ncclCommSplit(struct nccl_comm *comm, int color, int key, struct nccl_comm **out,
+                          const struct nccl_config *config)
+{
+    NCCL_ENTER();
+    return nccl_group_failed(split(comm, color, key, out, config));
+}
+
+/* ---- ending ---- */
+
+nccl_result ncclCommFinalize(struct nccl_comm *comm)
+{
+    NCCL_ENTER();
+    return nccl_comm_check(comm, __func__); /* the server carries out what it was given before it lets a rank go */
+}
+
+static nccl_result end(struct nccl_comm *comm, const char *function, const char *abort)
+{
+    nccl_result result = known(comm, function);
+    if (result != NCCL_SUCCESS)
+        return result;
+    if (comm->threaded)
+        pthread_join(comm->thread, NULL);
+    nccl_disconnect(comm, abort);
+    comm_free(comm);
+    return NCCL_SUCCESS;
+}
+
+nccl_result ncclCommDestroy(struct nccl_comm *comm)
+{
+    NCCL_ENTER();
+    return comm ? end(comm, __func__, NULL) : NCCL_SUCCESS;
+}
+
+nccl_result ncclCommAbort(struct nccl_comm *comm)
+{
+    NCCL_ENTER();
+    return comm ? end(comm, __func__, "its program has aborted it") : NCCL_SUCCESS;
+}
+
+/* ---- questions ---- */
+
+nccl_result ncclCommGetAsyncError(struct nccl_comm *comm, nccl_result *error)
+{
+    char why[CORE_WHY_SIZE];
+    int status = 0;
+    NCCL_ENTER();
+    nccl_result result = known(comm, __func__);
+    if (result != NCCL_SUCCESS || !error)
+        return result != NCCL_SUCCESS ? result : nccl_fail(NCCL_INVALID_ARGUMENT, "%s: error is NULL", __func__);
+    *error = (nccl_result)atomic_load(&comm->state);
+    pthread_mutex_lock(&comm->lock);
+    uint64_t now = clock_now();
+    bool ask = *error == NCCL_SUCCESS && comm->made && now - comm->asked >= ASK_NS;
+    comm->asked = ask ? now : comm->asked;
+    pthread_mutex_unlock(&comm->lock);
+    int code = ask ? core_comm_status(comm->id, &status, why) : CORE_OK;
+    if (code)
+        *error = nccl_of_core(code, "the GPU server of a communicator", NULL);
+    else if (status)
+        *error = nccl_fail(NCCL_REMOTE_ERROR, "a communicator has ended: %s", why);
+    if (code || status)
+        atomic_store(&comm->state, (int)*error);
+    return NCCL_SUCCESS;
+}
+
+nccl_result ncclCommCount(const struct nccl_comm *comm, int *count)
+{
+    nccl_result result = known(comm, __func__);
+    if (result == NCCL_SUCCESS && !count)
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: count is NULL", __func__);
+    if (result == NCCL_SUCCESS)
+        *count = comm->ranks;
+    return result;
+}
+
+nccl_result ncclCommCuDevice(const struct nccl_comm *comm, int *device)
+{
+    nccl_result result = known(comm, __func__);
+    if (result == NCCL_SUCCESS && !device)
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: device is NULL", __func__);
+    if (result == NCCL_SUCCESS)
+        *device = comm->device;
+    return result;
+}
+
+nccl_result ncclCommUserRank(const struct nccl_comm *comm, int *rank)
+{
+    nccl_result result = known(comm, __func__);
+    if (result == NCCL_SUCCESS && !rank)
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: rank is NULL", __func__);
+    if (result == NCCL_SUCCESS)
+        *rank = comm->rank;
+    return result;
+}
+
+NCCL_ALIAS(ncclCommInitRank);
+NCCL_ALIAS(ncclCommInitRankConfig);
+NCCL_ALIAS(ncclCommInitRankScalable);
+NCCL_ALIAS(ncclCommInitAll);
+NCCL_ALIAS(ncclCommSplit);
+NCCL_ALIAS(ncclCommFinalize);
+NCCL_ALIAS(ncclCommDestroy);
+NCCL_ALIAS(ncclCommAbort);
+NCCL_ALIAS(ncclCommGetAsyncError);
+NCCL_ALIAS(ncclCommCount);
+NCCL_ALIAS(ncclCommCuDevice);
+NCCL_ALIAS(ncclCommUserRank);

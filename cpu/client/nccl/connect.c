@@ -1,0 +1,216 @@
+/*
+ * connect.c: how a rank becomes one. The ranks meet in the store of their unique id:
+ *
+ *   rank_R      who rank R is: its process, its GPU, and how its server is reached
+ *   link_R_P    the handles of the link from rank R to rank P, where they are of different processes
+ *
+ * Ranks of one process are near: their server moves bytes within its memory. With each other one a rank makes a link:
+ * all listen, then those that call join, then the others; so no two ranks wait for each other.
+ */
+#include "cpu/client/nccl/nccl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/comm/link/handle.h"
+#include "cpu/comm/store/store.h"
+#include "cpu/common/clock.h"
+#include "cpu/common/env.h"
+
+struct rank_card {
+    uint8_t process[16], gpu[16];
+    int ranks;
+    char server[256];
+};
+
+struct rank_link {
+    unsigned count, peer_count;
+    uint8_t handles[CORE_LINK_HANDLES_MOST * CORE_LINK_HANDLE_SIZE],
+        peer[CORE_LINK_HANDLES_MOST * CORE_LINK_HANDLE_SIZE];
+};
+
+/* ---- the store ---- */
+
+nccl_result nccl_store_open(struct nccl_comm *comm)
+{
+    const struct nccl_place *place = &comm->place;
+    char error[RPC_ERROR_SIZE] = "", prefix[40];
+    for (unsigned i = 0; i < sizeof place->name; i++)
+        snprintf(prefix + 2 * i, 4, "%02x/", place->name[i]);
+    int status = comm_store_tcp(place->uri, place->key, nccl_deadline(), &comm->tcp, error);
+    if (status == 0)
+        status = comm_store_prefix(comm->tcp, prefix, &comm->store, error);
+    return nccl_of_errno(status, "the store of the ranks", error);
+}
+
+nccl_result nccl_store_set(struct nccl_comm *comm, const char *key, const void *value, size_t size)
+{
+    char error[RPC_ERROR_SIZE] = "";
+    return nccl_of_errno(comm_store_set(comm->store, key, value, size, nccl_deadline(), error), "meeting", error);
+}
+
+nccl_result nccl_store_get(struct nccl_comm *comm, const char *key, void *value, size_t *size)
+{
+    char error[RPC_ERROR_SIZE] = "";
+    return nccl_of_errno(comm_store_get(comm->store, key, value, *size, size, nccl_deadline(), error), "meeting",
+                         error);
+}
+
+/* ---- who the ranks are ---- */
+
+static void process_name(uint8_t name[16])
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint8_t own[16];
+    static bool known;
+    pthread_mutex_lock(&lock);
+    if (!known)
+        nccl_random(own, sizeof own);
+    known = true;
+    memcpy(name, own, sizeof own);
+    pthread_mutex_unlock(&lock);
+}
+
+static nccl_result introduce(struct nccl_comm *comm, struct rank_card *cards)
+{
+    struct rank_card *own = &cards[comm->rank];
+    char key[40];
+    *own = (struct rank_card){ .ranks = comm->ranks };
+    process_name(own->process);
+    memcpy(own->gpu, core_device(comm->device)->uuid, sizeof own->gpu);
+    snprintf(own->server, sizeof own->server, "%s", core_server_address());
+    snprintf(key, sizeof key, "rank_%d", comm->rank);
+    nccl_result result = nccl_store_set(comm, key, own, sizeof *own);
+    for (int r = 0; r < comm->ranks && result == NCCL_SUCCESS; r++) {
+        size_t size = sizeof *cards;
+        snprintf(key, sizeof key, "rank_%d", r);
+        if (r != comm->rank)
+            result = nccl_store_get(comm, key, &cards[r], &size);
+        if (result == NCCL_SUCCESS && (size != sizeof *cards || cards[r].ranks != comm->ranks))
+            result = nccl_fail(NCCL_INVALID_ARGUMENT, "rank %d has %d ranks, rank %d has another number", comm->rank,
+                               comm->ranks, r);
+        cards[r].server[sizeof cards[r].server - 1] = '\0';
+    }
+    return result;
+}
+
+/* One GPU for two ranks is refused, as NVIDIA's library does. */
+static nccl_result distinct(const struct nccl_comm *comm, const struct rank_card *cards)
+{
+    const char *share = env_get("FLYT_COMM_SHARE");
+    if (share && strcmp(share, "1") == 0)
+        return NCCL_SUCCESS;
+    for (int a = 0; a < comm->ranks; a++)
+        for (int b = 0; b < a; b++)
+            if (memcmp(cards[a].gpu, cards[b].gpu, sizeof cards[a].gpu) == 0 &&
+                strcmp(cards[a].server, cards[b].server) == 0)
+                return nccl_fail(NCCL_INVALID_USAGE, "duplicate GPU: ranks %d and %d both use the same one of %s", b, a,
+                                 cards[a].server);
+    return NCCL_SUCCESS;
+}
+
+/* ---- links ---- */
+
+static nccl_result listen_to(struct nccl_comm *comm, int peer, struct rank_link *link)
+{
+    char why[CORE_WHY_SIZE], key[40];
+    int code = core_link_listen(&comm->links[peer], link->handles, &link->count, why);
+    if (code) {
+        comm->links[peer] = CORE_COMM_NEAR;
+        return nccl_of_core(code, "a link to a rank of another process", why);
+    }
+    snprintf(key, sizeof key, "link_%d_%d", comm->rank, peer);
+    return nccl_store_set(comm, key, link->handles, (size_t)link->count * CORE_LINK_HANDLE_SIZE);
+}
+
+static nccl_result hear(struct nccl_comm *comm, int peer, struct rank_link *link)
+{
+    char key[40];
+    size_t size = sizeof link->peer;
+    snprintf(key, sizeof key, "link_%d_%d", peer, comm->rank);
+    nccl_result result = nccl_store_get(comm, key, link->peer, &size);
+    link->peer_count = (unsigned)(size / CORE_LINK_HANDLE_SIZE);
+    return result;
+}
+
+/* As comm_link_calls says it, for a link of the server's. */
+static bool calls(const struct rank_link *link)
+{
+    struct comm_handle own, peer;
+    return comm_handle_get(link->handles, &own) && comm_handle_get(link->peer, &peer) &&
+           memcmp(own.link, peer.link, sizeof own.link) > 0;
+}
+
+static nccl_result join(struct nccl_comm *comm, int peer, struct rank_link *link, const struct rank_card *cards)
+{
+    char why[CORE_WHY_SIZE], what[400];
+    uint64_t now = clock_now(), deadline = nccl_deadline();
+    int code = core_link_join(comm->links[peer], cards[peer].server, link->peer, link->peer_count,
+                              (unsigned)((deadline - now) / CLOCK_NS_PER_MS), why);
+    snprintf(what, sizeof what, "the link of ranks %d and %d, with %s", comm->rank, peer, cards[peer].server);
+    return nccl_of_core(code, what, why);
+}
+
+static nccl_result link_all(struct nccl_comm *comm, const struct rank_card *cards)
+{
+    nccl_result result = NCCL_SUCCESS;
+    struct rank_link *links = calloc((unsigned)comm->ranks, sizeof *links);
+    if (!links)
+        return nccl_fail(NCCL_SYSTEM_ERROR, "no memory for links");
+    for (int r = 0; r < comm->ranks && result == NCCL_SUCCESS; r++)
+        if (memcmp(cards[r].process, cards[comm->rank].process, sizeof cards[r].process) != 0)
+            result = listen_to(comm, r, &links[r]);
+    for (int r = 0; r < comm->ranks && result == NCCL_SUCCESS; r++)
+        if (links[r].count)
+            result = hear(comm, r, &links[r]);
+    for (int turn = 1; turn >= 0; turn--)
+        for (int r = 0; r < comm->ranks && result == NCCL_SUCCESS; r++)
+            if (links[r].count && calls(&links[r]) == (turn == 1))
+                result = join(comm, r, &links[r], cards);
+    explicit_bzero(links, (unsigned)comm->ranks * sizeof *links);
+    free(links);
+    return result;
+}
+
+/* ---- a rank ---- */
+
+nccl_result nccl_connect(struct nccl_comm *comm)
+{
+    char why[CORE_WHY_SIZE] = "";
+    struct rank_card *cards = calloc((unsigned)comm->ranks, sizeof *cards);
+    comm->links = malloc((unsigned)comm->ranks * sizeof *comm->links);
+    nccl_result result = cards && comm->links ? NCCL_SUCCESS : nccl_fail(NCCL_SYSTEM_ERROR, "no memory for ranks");
+    for (int r = 0; comm->links && r < comm->ranks; r++)
+        comm->links[r] = CORE_COMM_NEAR;
+    if (result == NCCL_SUCCESS)
+        result = introduce(comm, cards);
+    if (result == NCCL_SUCCESS)
+        result = distinct(comm, cards);
+    if (result == NCCL_SUCCESS)
+        result = link_all(comm, cards);
+    if (result == NCCL_SUCCESS) {
+        int code = core_comm_create(comm->context, comm->place.name, (unsigned)comm->rank, comm->links,
+                                    (unsigned)comm->ranks, &comm->id, why);
+        result = nccl_of_core(code, "a communicator", why);
+        comm->made = result == NCCL_SUCCESS;
+    }
+    free(cards);
+    return result;
+}
+
+void nccl_disconnect(struct nccl_comm *comm, const char *abort)
+{
+    if (comm->made)
+        core_comm_close(comm->id, abort);
+    comm->made = false;
+    for (int r = 0; comm->links && r < comm->ranks; r++)
+        if (comm->links[r] != CORE_COMM_NEAR)
+            core_link_close(comm->links[r]);
+    free(comm->links);
+    comm->links = NULL;
+    comm_store_destroy(comm->store);
+    comm_store_destroy(comm->tcp);
+    comm->store = comm->tcp = NULL;
+}

@@ -1,0 +1,105 @@
+/*
+ * id.c: unique ids. The process that makes one serves a store (cpu/comm/store), in a thread of its own, up to its end;
+ * an id holds the store's address, a key that proves who may use it, and a name that is this id's alone.
+ */
+#include "cpu/client/nccl/nccl.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "cpu/comm/link/nic.h"
+#include "cpu/comm/store/store.h"
+#include "cpu/common/clock.h"
+#include "cpu/common/env.h"
+
+_Static_assert(sizeof((struct nccl_place){ 0 }.key) == COMM_KEY_SIZE, "one size of keys");
+
+/* An id: magic (8), name (16), key (32), the store's URI with its NUL (72). */
+static const char magic[8] = "FlytNCCL";
+enum { NAME_AT = 8, KEY_AT = 24, URI_AT = 56, URI_ROOM = NCCL_ID_SIZE - URI_AT };
+enum { DEADLINE_S = 300 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct comm_store_server *server;
+static uint8_t key[COMM_KEY_SIZE];
+
+void nccl_random(void *bytes, size_t size)
+{
+    if (getrandom(bytes, size, 0) != (ssize_t)size)
+        memset(bytes, 0x5a, size); /* never seen; sizes up to 256 bytes are given whole */
+}
+
+uint64_t nccl_deadline(void)
+{
+    const char *text = env_get("FLYT_NCCL_TIMEOUT");
+    long seconds = text && *text ? strtol(text, NULL, 10) : DEADLINE_S;
+    return clock_now() + (uint64_t)(seconds > 0 ? seconds : DEADLINE_S) * CLOCK_NS_PER_SECOND;
+}
+
+/* The first of the cards that links would use. */
+static int listen_at(char uri[64], char *error)
+{
+    struct comm_nic nics[COMM_NICS_MOST];
+    char text[INET6_ADDRSTRLEN];
+    int count = comm_nic_list(env_get("FLYT_COMM_INTERFACES"), nics, error);
+    if (count < 0)
+        return count;
+    bool six = nics[0].address.family == 6;
+    inet_ntop(six ? AF_INET6 : AF_INET, nics[0].address.bytes, text, sizeof text);
+    snprintf(uri, 64, six ? "tcp://[%s]:0" : "tcp://%s:0", text);
+    return 0;
+}
+
+static int serve(char *error)
+{
+    char uri[64];
+    pthread_mutex_lock(&lock);
+    int status = server ? 0 : listen_at(uri, error);
+    if (!server && status == 0) {
+        nccl_random(key, sizeof key);
+        status = comm_store_serve(uri, key, &server, error);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+nccl_result ncclGetVersion(int *version)
+{
+    if (!version)
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "ncclGetVersion: version is NULL");
+    *version = NCCL_VERSION;
+    return NCCL_SUCCESS;
+}
+
+nccl_result ncclGetUniqueId(nccl_id *id)
+{
+    char error[RPC_ERROR_SIZE] = "";
+    NCCL_ENTER();
+    if (!id)
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "ncclGetUniqueId: uniqueId is NULL");
+    int status = serve(error);
+    if (status < 0)
+        return nccl_of_errno(status, "ncclGetUniqueId: a store for the ranks", error);
+    memset(id, 0, sizeof *id);
+    memcpy(id->bytes, magic, sizeof magic);
+    nccl_random(id->bytes + NAME_AT, KEY_AT - NAME_AT);
+    memcpy(id->bytes + KEY_AT, key, sizeof key);
+    snprintf(id->bytes + URI_AT, URI_ROOM, "%s", comm_store_server_uri(server));
+    return NCCL_SUCCESS;
+}
+
+bool nccl_place_of(const nccl_id *id, struct nccl_place *place)
+{
+    if (memcmp(id->bytes, magic, sizeof magic) != 0 || id->bytes[NCCL_ID_SIZE - 1])
+        return false;
+    memcpy(place->name, id->bytes + NAME_AT, sizeof place->name);
+    memcpy(place->key, id->bytes + KEY_AT, sizeof place->key);
+    snprintf(place->uri, sizeof place->uri, "%s", id->bytes + URI_AT);
+    return true;
+}
+
+NCCL_ALIAS(ncclGetVersion);
+NCCL_ALIAS(ncclGetUniqueId);

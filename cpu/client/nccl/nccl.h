@@ -1,0 +1,141 @@
+/*
+ * nccl.h: libnccl.so.2 of Flyt: NCCL's interface on the communicators of GPU servers (cpu/client/core/api_comm.h). The
+ * numbers are those of NVIDIA's nccl.h; tests/nccl/abi.py compares them.
+ *
+ *   id.c        unique ids, and the store behind them, in which ranks meet
+ *   connect.c   how a rank becomes one: who the others are, links to those of other processes
+ *   comm.c      communicators: made, split, asked about, ended
+ *   operation.c collectives, send and receive, operations of the program's own
+ *   group.c     ncclGroupStart and ncclGroupEnd
+ *   error.c     why the last call has failed
+ *   memory.c    ncclMemAlloc and registration
+ *   calls.h     the functions that programs call
+ *   names.txt   what the library exports (stubs.awk, exports.awk)
+ *
+ * A communicator is used by one thread at a time, as NCCL wants it; ncclCommAbort and ncclCommGetAsyncError may come
+ * from any. The library never ends the process.
+ */
+#ifndef FLYT_CLIENT_NCCL_H
+#define FLYT_CLIENT_NCCL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cpu/client/core/core.h"
+#include "cpu/client/nccl/calls.h"
+
+/* The second name of a function, as NVIDIA's library has it: a tool may define the first one. */
+#define NCCL_ALIAS(name) NCCL_API extern __typeof__(name) p##name __attribute__((alias(#name)))
+
+enum {
+    NCCL_VERSION = 22809,
+    NCCL_OPERATIONS = 5, /* the program's own ones have the numbers from here on */
+    NCCL_TYPES = 12,
+    NCCL_OWN_OPERATIONS_MOST = 256,
+    NCCL_SPLIT_NOCOLOR = -1,
+    NCCL_CONFIG_MAGIC = (int)0xcafebeef
+};
+
+/* A pre-multiplied sum. */
+struct nccl_factor {
+    bool used;
+    int type;
+    uint64_t at;
+    uint8_t value[8];
+};
+
+/* A store's address and key, and the name of what a communicator has in it. */
+struct nccl_place {
+    char uri[80];
+    uint8_t key[32], name[16];
+};
+
+struct comm_store;
+
+struct nccl_comm {
+    uint64_t magic;
+    int rank, ranks, device;
+    core_context *context;
+    uint32_t id, *links;            /* links: of each rank; CORE_COMM_NEAR: none */
+    bool made;                      /* the server has it */
+    struct nccl_place place;        /* where its ranks meet */
+    struct comm_store *tcp, *store; /* the connection, and what this communicator has in it */
+    unsigned splits;
+    pthread_mutex_t lock; /* of what follows */
+    atomic_int state;     /* a nccl_result: NCCL_IN_PROGRESS: it is being made */
+    bool threaded;        /* a thread makes it, or has made it, and has not been waited for */
+    pthread_t thread;
+    uint64_t asked; /* when the server was last asked how it is */
+    struct nccl_factor factors[NCCL_OWN_OPERATIONS_MOST];
+};
+
+/* What every exported function begins with: a move of the session waits for it, and it for a move. */
+#define NCCL_ENTER() CORE_GATE(__func__)
+
+/* ---- error.c ---- */
+
+/* Keeps the text for ncclGetLastError, prints it where NCCL_DEBUG wants it, and gives the result. */
+nccl_result nccl_fail(nccl_result, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What the core's code is here; `what` was tried. 0: NCCL_SUCCESS. */
+nccl_result nccl_of_core(int code, const char *what, const char *why);
+/* "rank 3: no route" */
+nccl_result nccl_of_errno(int status, const char *what, const char *why);
+nccl_result nccl_unsupported(const char *name);
+
+/* ---- id.c ---- */
+
+bool nccl_place_of(const nccl_id *, struct nccl_place *);
+void nccl_random(void *bytes, size_t size);
+/* A moment by which ranks must have met. */
+uint64_t nccl_deadline(void);
+
+/* ---- connect.c ---- */
+
+/* The store of the communicator, at its place. */
+nccl_result nccl_store_open(struct nccl_comm *);
+/* What a rank leaves there for the others. *size: the room at `value`, then what was there; waits for it. */
+nccl_result nccl_store_set(struct nccl_comm *, const char *key, const void *value, size_t size);
+nccl_result nccl_store_get(struct nccl_comm *, const char *key, void *value, size_t *size);
+/* Makes the rank: waits for all others. */
+nccl_result nccl_connect(struct nccl_comm *);
+/* The server forgets it. abort: why, or NULL. */
+void nccl_disconnect(struct nccl_comm *, const char *abort);
+
+/* ---- group.c ---- */
+
+/* An operation, or the making of a communicator. */
+struct nccl_job {
+    struct nccl_comm *comm;
+    core_stream stream;
+    enum { NCCL_JOB_CALL, NCCL_JOB_MESSAGE, NCCL_JOB_MAKE } kind;
+    union {
+        struct core_comm_call call;
+        struct core_comm_message message;
+        struct nccl_making *making; /* the job's */
+    };
+};
+/* Does it now, or at the end of the group. */
+nccl_result nccl_submit(const struct nccl_job *);
+bool nccl_in_group(void);
+/* A call in the group has failed: so does the group. */
+nccl_result nccl_group_failed(nccl_result);
+
+/* ---- comm.c ---- */
+
+/* How a communicator is made: as InitRank or as Split says. */
+struct nccl_making {
+    struct nccl_place place;  /* InitRank */
+    struct nccl_comm *parent; /* Split; else NULL */
+    int color, key;
+    bool blocking;
+    struct nccl_comm **out; /* Split: becomes NULL where the rank is in no new one */
+};
+/* Waits. Frees the making. */
+nccl_result nccl_make(struct nccl_comm *, struct nccl_making *);
+/* NCCL_SUCCESS if it is one, and is ready for operations. */
+nccl_result nccl_comm_check(const struct nccl_comm *, const char *function);
+
+#endif

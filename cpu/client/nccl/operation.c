@@ -1,0 +1,268 @@
+/* operation.c: collectives, send and receive, and pre-multiplied sums. */
+#include "cpu/client/nccl/nccl.h"
+
+#include <string.h>
+
+#include "cpu/client/graph/capture.h"
+#include "cpu/comm/plan/plan.h"
+#include "cpu/comm/reduce/reduce.h"
+
+_Static_assert((int)COMM_TYPES == (int)NCCL_TYPES && (int)COMM_MULTIPLIED_SUM == (int)NCCL_OPERATIONS,
+               "types and operations have NCCL's numbers");
+
+/* ---- checks ---- */
+
+static size_t size_of(int type) { return comm_type_size((enum comm_type)type); }
+
+/* Device memory, if there is any. */
+static nccl_result memory(const void *address, uint64_t size, const char *function, const char *what)
+{
+    struct core_range range;
+    if (!size)
+        return NCCL_SUCCESS;
+    if (!address)
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: %s is NULL", function, what);
+    bool there = core_address_lookup((uint64_t)(uintptr_t)address, &range);
+    if (there && range.kind == CORE_DEVICE_MEMORY && !(range.flags & (CORE_MANAGED | CORE_HOST_MAPPED)))
+        return NCCL_SUCCESS;
+    return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: %s (%p) is %s; Flyt's libnccl.so.2 takes device memory only", function,
+                     what, address, there ? "memory of the host, or managed" : "no memory that CUDA knows");
+}
+
+static nccl_result stream_good(const struct nccl_comm *comm, core_stream stream, const char *function)
+{
+    struct core_stream_info info;
+    if (core_stream_info(comm->context, stream, &info) || info.context != comm->context)
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: the stream is not one of the communicator's device %d", function,
+                         comm->device);
+    if (issue_is_captured(comm->context, stream))
+        return nccl_fail(NCCL_INVALID_USAGE, "%s: Flyt does not capture collectives in graphs", function);
+    return NCCL_SUCCESS;
+}
+
+static nccl_result common(const struct nccl_comm *comm, core_stream stream, int type, uint64_t count,
+                          const char *function)
+{
+    nccl_result result = nccl_comm_check(comm, function);
+    if (result == NCCL_SUCCESS && (type < 0 || type >= NCCL_TYPES))
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: there is no type %d", function, type);
+    if (result == NCCL_SUCCESS && count > UINT64_MAX / 16 / (unsigned)comm->ranks)
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: the count is too large", function);
+    return result == NCCL_SUCCESS ? stream_good(comm, stream, function) : result;
+}
+
+/* ---- collectives ---- */
+
+/* How many parts of `count` elements the rank gives and gets. */
+struct nccl_shape {
+    enum comm_kind kind;
+    unsigned ins, outs;
+};
+
+static struct nccl_shape shape_of(enum comm_kind kind, const struct nccl_comm *comm, int root)
+{
+    unsigned ranks = (unsigned)comm->ranks, all_of_root = comm->rank == root ? ranks : 0,
+             root_only = comm->rank == root;
+    switch (kind) {
+    case COMM_BROADCAST: return (struct nccl_shape){ kind, root_only, 1 };
+    case COMM_REDUCE: return (struct nccl_shape){ kind, 1, root_only };
+    case COMM_GATHER: return (struct nccl_shape){ kind, 1, all_of_root };
+    case COMM_SCATTER: return (struct nccl_shape){ kind, all_of_root, 1 };
+    case COMM_ALL_GATHER: return (struct nccl_shape){ kind, 1, ranks };
+    case COMM_REDUCE_SCATTER: return (struct nccl_shape){ kind, ranks, 1 };
+    case COMM_ALL_TO_ALL: return (struct nccl_shape){ kind, ranks, ranks };
+    default: return (struct nccl_shape){ kind, 1, 1 };
+    }
+}
+
+static nccl_result operation_set(const struct nccl_comm *comm, int op, struct core_comm_call *call,
+                                 const char *function)
+{
+    int own = op - NCCL_OPERATIONS;
+    if (op >= 0 && op < NCCL_OPERATIONS) {
+        call->operation = op;
+        return NCCL_SUCCESS;
+    }
+    if (own < 0 || own >= NCCL_OWN_OPERATIONS_MOST || !comm->factors[own].used || comm->factors[own].type != call->type)
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: there is no operation %d for that type", function, op);
+    call->operation = COMM_MULTIPLIED_SUM;
+    call->factor_at = comm->factors[own].at;
+    memcpy(call->factor, comm->factors[own].value, sizeof call->factor);
+    return NCCL_SUCCESS;
+}
+
+static nccl_result collective(enum comm_kind kind, const void *in, void *out, uint64_t count, int type, int op,
+                              int root, struct nccl_comm *comm, core_stream stream, const char *function)
+{
+    nccl_result result = common(comm, stream, type, count, function);
+    if (result == NCCL_SUCCESS && (root < 0 || root >= comm->ranks))
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: the root is %d, of %d ranks", function, root, comm->ranks);
+    if (result != NCCL_SUCCESS)
+        return nccl_group_failed(result);
+    struct nccl_job job = { .comm = comm, .stream = stream, .kind = NCCL_JOB_CALL };
+    struct nccl_shape shape = shape_of(kind, comm, root);
+    job.call = (struct core_comm_call){ .kind = kind, .type = type, .root = (unsigned)root, .count = count };
+    result = operation_set(comm, op, &job.call, function);
+    if (result == NCCL_SUCCESS)
+        result = memory(in, shape.ins * count * size_of(type), function, "sendbuff");
+    if (result == NCCL_SUCCESS)
+        result = memory(out, shape.outs * count * size_of(type), function, "recvbuff");
+    if (result == NCCL_SUCCESS && kind == COMM_ALL_TO_ALL && in == out && count)
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s is not done in place", function);
+    job.call.in = shape.ins ? (uint64_t)(uintptr_t)in : 0;
+    job.call.out = shape.outs ? (uint64_t)(uintptr_t)out : 0;
+    if (result == NCCL_SUCCESS && count)
+        result = nccl_submit(&job);
+    return nccl_group_failed(result);
+}
+
+nccl_result ncclReduce(const void *in, void *out, size_t count, int type, int op, int root, struct nccl_comm *comm,
+                       core_stream stream)
+{
+    NCCL_ENTER();
+    return collective(COMM_REDUCE, in, out, count, type, op, root, comm, stream, __func__);
+}
+
+nccl_result ncclBcast(void *buffer, size_t count, int type, int root, struct nccl_comm *comm, core_stream stream)
+{
+    NCCL_ENTER();
+    return collective(COMM_BROADCAST, buffer, buffer, count, type, 0, root, comm, stream, __func__);
+}
+
+nccl_result ncclBroadcast(const void *in, void *out, size_t count, int type, int root, struct nccl_comm *comm,
+                          core_stream stream)
+{
+    NCCL_ENTER();
+    return collective(COMM_BROADCAST, in, out, count, type, 0, root, comm, stream, __func__);
+}
+
+nccl_result ncclAllReduce(const void *in, void *out, size_t count, int type, int op, struct nccl_comm *comm,
+                          core_stream stream)
+{
+    NCCL_ENTER();
+    return collective(COMM_ALL_REDUCE, in, out, count, type, op, 0, comm, stream, __func__);
+}
+
+nccl_result ncclReduceScatter(const void *in, void *out, size_t count, int type, int op, struct nccl_comm *comm,
+                              core_stream stream)
+{
+    NCCL_ENTER();
+    return collective(COMM_REDUCE_SCATTER, in, out, count, type, op, 0, comm, stream, __func__);
+}
+
+nccl_result ncclAllGather(const void *in, void *out, size_t count, int type, struct nccl_comm *comm, core_stream stream)
+{
+    NCCL_ENTER();
+    return collective(COMM_ALL_GATHER, in, out, count, type, 0, 0, comm, stream, __func__);
+}
+
+nccl_result ncclAlltoAll(const void *in, void *out, size_t count, int type, struct nccl_comm *comm, core_stream stream)
+{
+    NCCL_ENTER();
+    return collective(COMM_ALL_TO_ALL, in, out, count, type, 0, 0, comm, stream, __func__);
+}
+
+nccl_result ncclGather(const void *in, void *out, size_t count, int type, int root, struct nccl_comm *comm,
+                       core_stream stream)
+{
+    NCCL_ENTER();
+    return collective(COMM_GATHER, in, out, count, type, 0, root, comm, stream, __func__);
+}
+
+nccl_result ncclScatter(const void *in, void *out, size_t count, int type, int root, struct nccl_comm *comm,
+                        core_stream stream)
+{
+    NCCL_ENTER();
+    return collective(COMM_SCATTER, in, out, count, type, 0, root, comm, stream, __func__);
+}
+
+/* ---- send and receive ---- */
+
+static nccl_result message(bool sends, const void *buffer, size_t count, int type, int peer, struct nccl_comm *comm,
+                           core_stream stream, const char *function)
+{
+    nccl_result result = common(comm, stream, type, count, function);
+    if (result == NCCL_SUCCESS && (peer < 0 || peer >= comm->ranks))
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: the peer is %d, of %d ranks", function, peer, comm->ranks);
+    if (result == NCCL_SUCCESS)
+        result = memory(buffer, count * size_of(type), function, sends ? "sendbuff" : "recvbuff");
+    if (result == NCCL_SUCCESS && peer == comm->rank && !nccl_in_group())
+        result = nccl_fail(NCCL_INVALID_USAGE, "%s: a rank sends to itself in a group only", function);
+    if (result != NCCL_SUCCESS)
+        return nccl_group_failed(result);
+    const struct nccl_job job = { .comm = comm,
+                                  .stream = stream,
+                                  .kind = NCCL_JOB_MESSAGE,
+                                  .message = { sends, (unsigned)peer, (uint64_t)(uintptr_t)buffer,
+                                               count * size_of(type) } };
+    return nccl_group_failed(nccl_submit(&job));
+}
+
+nccl_result ncclSend(const void *buffer, size_t count, int type, int peer, struct nccl_comm *comm, core_stream stream)
+{
+    NCCL_ENTER();
+    return message(true, buffer, count, type, peer, comm, stream, __func__);
+}
+
+nccl_result ncclRecv(void *buffer, size_t count, int type, int peer, struct nccl_comm *comm, core_stream stream)
+{
+    NCCL_ENTER();
+    return message(false, buffer, count, type, peer, comm, stream, __func__);
+}
+
+/* ---- operations of the program's own ---- */
+
+enum { SCALAR_DEVICE = 0, SCALAR_HOST_IMMEDIATE = 1 };
+
+nccl_result ncclRedOpCreatePreMulSum(int *op, void *scalar, int type, int residence, struct nccl_comm *comm)
+{
+    NCCL_ENTER();
+    nccl_result result = nccl_comm_check(comm, __func__);
+    if (result != NCCL_SUCCESS)
+        return result;
+    if (!op || !scalar || type < 0 || type >= NCCL_TYPES || residence < SCALAR_DEVICE ||
+        residence > SCALAR_HOST_IMMEDIATE)
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: a pointer is NULL, or the type or the residence is none",
+                         __func__);
+    /* Of a scalar on the device the server reads the value; one in pinned memory is read now. */
+    bool on_device = residence == SCALAR_DEVICE && memory(scalar, 1, __func__, "scalar") == NCCL_SUCCESS;
+    int own = 0;
+    while (own < NCCL_OWN_OPERATIONS_MOST && comm->factors[own].used)
+        own++;
+    if (own == NCCL_OWN_OPERATIONS_MOST)
+        return nccl_fail(NCCL_SYSTEM_ERROR, "%s: a communicator has at most %d operations", __func__,
+                         NCCL_OWN_OPERATIONS_MOST);
+    struct nccl_factor *factor = &comm->factors[own];
+    *factor = (struct nccl_factor){ .used = true, .type = type, .at = on_device ? (uint64_t)(uintptr_t)scalar : 0 };
+    if (!on_device)
+        memcpy(factor->value, scalar, size_of(type));
+    *op = NCCL_OPERATIONS + own;
+    return NCCL_SUCCESS;
+}
+
+nccl_result ncclRedOpDestroy(int op, struct nccl_comm *comm)
+{
+    NCCL_ENTER();
+    int own = op - NCCL_OPERATIONS;
+    nccl_result result = nccl_comm_check(comm, __func__);
+    if (result != NCCL_SUCCESS)
+        return result;
+    if (own < 0 || own >= NCCL_OWN_OPERATIONS_MOST || !comm->factors[own].used)
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: there is no operation %d of the program's own", __func__, op);
+    comm->factors[own].used = false;
+    return NCCL_SUCCESS;
+}
+
+NCCL_ALIAS(ncclRedOpCreatePreMulSum);
+NCCL_ALIAS(ncclRedOpDestroy);
+NCCL_ALIAS(ncclReduce);
+NCCL_ALIAS(ncclBcast);
+NCCL_ALIAS(ncclBroadcast);
+NCCL_ALIAS(ncclAllReduce);
+NCCL_ALIAS(ncclReduceScatter);
+NCCL_ALIAS(ncclAllGather);
+NCCL_ALIAS(ncclAlltoAll);
+NCCL_ALIAS(ncclGather);
+NCCL_ALIAS(ncclScatter);
+NCCL_ALIAS(ncclSend);
+NCCL_ALIAS(ncclRecv);

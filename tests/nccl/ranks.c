@@ -1,0 +1,423 @@
+/*
+ * ranks.c MODE RANKS FIRST COUNT ID_FILE: a program with COUNT ranks, on as many GPUs, from rank FIRST on; of RANKS in
+ * all. ranks.py starts it. Rank 0's process writes the unique id into ID_FILE. Modes:
+ *   all      each function, its results against a model
+ *   lost     a collective that never ends, since the process of the last rank is killed; the others go on without it
+ *   wrong    what is refused
+ * The last line that it prints is "ok".
+ */
+#include <cuda.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cpu/client/nccl/calls.h"
+
+enum { MOST = 4, COUNT = 20000, INT32 = 2, FLOAT32 = 7, SUM = 0, MAX = 2, AVERAGE = 4 };
+enum { HOST_IMMEDIATE = 1, DEVICE = 0 };
+
+static int ranks, first, count;
+static struct rank {
+    struct nccl_comm *comm;
+    CUcontext context;
+    CUstream stream;
+    CUdeviceptr in, out;
+} own[MOST];
+
+#define NEED(holds, ...)                                      \
+    do {                                                      \
+        if (!(holds)) {                                       \
+            printf("ranks.c:%d: rank %d: ", __LINE__, first); \
+            printf(__VA_ARGS__);                              \
+            printf(" (%s)\n", ncclGetLastError(NULL));        \
+            exit(1);                                          \
+        }                                                     \
+    } while (0)
+#define CUDA(call) NEED((call) == CUDA_SUCCESS, #call)
+#define GOOD(call)                                               \
+    do {                                                         \
+        int result_ = (int)(call);                               \
+        NEED(result_ == NCCL_SUCCESS, "%s: %d", #call, result_); \
+    } while (0)
+
+static void *at(CUdeviceptr address) { return (void *)(uintptr_t)address; }
+static core_stream stream_of(int i) { return (core_stream)(uintptr_t)own[i].stream; }
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* ---- the ranks ---- */
+
+static void exchange_id(const char *path, nccl_id *id)
+{
+    char part[4096];
+    snprintf(part, sizeof part, "%s.part", path);
+    if (first == 0) {
+        GOOD(ncclGetUniqueId(id));
+        int fd = open(part, O_CREAT | O_WRONLY | O_EXCL, 0600);
+        NEED(fd >= 0 && write(fd, id, sizeof *id) == sizeof *id && close(fd) == 0 && rename(part, path) == 0, "the id");
+        return;
+    }
+    int fd = -1;
+    for (double until = now() + 20; fd < 0 && now() < until; usleep(2000))
+        fd = open(path, O_RDONLY);
+    NEED(fd >= 0 && read(fd, id, sizeof *id) == sizeof *id, "the id");
+    close(fd);
+}
+
+static void gpus(void)
+{
+    CUDA(cuInit(0));
+    for (int i = 0; i < count; i++) {
+        CUDA(cuDevicePrimaryCtxRetain(&own[i].context, i));
+        CUDA(cuCtxSetCurrent(own[i].context));
+        CUDA(cuStreamCreate(&own[i].stream, 1));
+        CUDA(cuMemAlloc(&own[i].in, COUNT * MOST * 4));
+        CUDA(cuMemAlloc(&own[i].out, COUNT * MOST * 4));
+    }
+}
+
+static void init(const nccl_id *id)
+{
+    double begin = now();
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++) {
+        CUDA(cuCtxSetCurrent(own[i].context));
+        GOOD(ncclCommInitRank(&own[i].comm, ranks, *id, first + i));
+    }
+    GOOD(ncclGroupEnd());
+    printf("# %d ranks: %.1f ms\n", ranks, (now() - begin) * 1e3);
+    for (int i = 0; i < count; i++) {
+        int number = -1;
+        GOOD(ncclCommCount(own[i].comm, &number));
+        NEED(number == ranks, "count %d", number);
+        GOOD(ncclCommUserRank(own[i].comm, &number));
+        NEED(number == first + i, "rank %d", number);
+        GOOD(ncclCommCuDevice(own[i].comm, &number));
+        NEED(number == i, "device %d", number);
+    }
+}
+
+/* ---- values ---- */
+
+static int value(int rank, int i) { return rank * 100 + i % 89; }
+
+static int sum(int i)
+{
+    int all = 0;
+    for (int r = 0; r < ranks; r++)
+        all += value(r, i);
+    return all;
+}
+
+static void fill(void)
+{
+    static int numbers[COUNT * MOST];
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < COUNT * MOST; k++)
+            numbers[k] = value(first + i, k);
+        CUDA(cuCtxSetCurrent(own[i].context));
+        CUDA(cuMemcpyHtoDAsync(own[i].in, numbers, sizeof numbers, own[i].stream));
+        CUDA(cuMemsetD32Async(own[i].out, 0xeeeeeeee, COUNT * MOST, own[i].stream));
+        CUDA(cuStreamSynchronize(own[i].stream));
+    }
+}
+
+static int *numbers_of(int i, CUdeviceptr from, int numbers)
+{
+    static int back[COUNT * MOST];
+    CUDA(cuCtxSetCurrent(own[i].context));
+    CUDA(cuStreamSynchronize(own[i].stream));
+    CUDA(cuMemcpyDtoH(back, from, (size_t)numbers * 4));
+    return back;
+}
+
+enum kind { BROADCAST, REDUCE, ALL_REDUCE, GATHER, SCATTER, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, KINDS };
+
+static nccl_result call(enum kind kind, int i, size_t part, int root)
+{
+    const void *in = at(own[i].in);
+    void *out = at(own[i].out);
+    struct nccl_comm *comm = own[i].comm;
+    core_stream stream = stream_of(i);
+    switch (kind) {
+    case BROADCAST: return ncclBroadcast(in, out, part, INT32, root, comm, stream);
+    case REDUCE: return ncclReduce(in, out, part, INT32, SUM, root, comm, stream);
+    case ALL_REDUCE: return ncclAllReduce(in, out, part, INT32, SUM, comm, stream);
+    case GATHER: return ncclGather(in, out, part, INT32, root, comm, stream);
+    case SCATTER: return ncclScatter(in, out, part, INT32, root, comm, stream);
+    case ALL_GATHER: return ncclAllGather(in, out, part, INT32, comm, stream);
+    case REDUCE_SCATTER: return ncclReduceScatter(in, out, part, INT32, SUM, comm, stream);
+    default: return ncclAlltoAll(in, out, part, INT32, comm, stream);
+    }
+}
+
+static int wanted(enum kind kind, int rank, int part, int root, int i)
+{
+    switch (kind) {
+    case BROADCAST: return value(root, i);
+    case GATHER:
+    case ALL_GATHER: return value(i / part, i % part);
+    case SCATTER: return value(root, rank * part + i);
+    case REDUCE_SCATTER: return sum(rank * part + i);
+    case ALL_TO_ALL: return value(i / part, rank * part + i % part);
+    default: return sum(i);
+    }
+}
+
+static void collectives(void)
+{
+    for (enum kind kind = BROADCAST; kind < KINDS; kind++)
+        for (int part = 1; part <= COUNT; part *= 141) {
+            int root = (int)kind % ranks;
+            fill();
+            GOOD(ncclGroupStart());
+            for (int i = 0; i < count; i++)
+                GOOD(call(kind, i, (size_t)part, root));
+            GOOD(ncclGroupEnd());
+            for (int i = 0; i < count; i++) {
+                bool none = (kind == REDUCE || kind == GATHER) && first + i != root;
+                bool parts = kind == GATHER || kind == ALL_GATHER || kind == ALL_TO_ALL;
+                int numbers = none ? 0 : parts ? part * ranks : part;
+                const int *got = numbers_of(i, own[i].out, numbers + 1);
+                for (int k = 0; k < numbers; k++)
+                    NEED(got[k] == wanted(kind, first + i, part, root, k), "kind %d of %d, rank %d, %d: %d", kind, part,
+                         first + i, k, got[k]);
+                NEED(numbers == COUNT * MOST || got[numbers] == (int)0xeeeeeeee, "kind %d: behind the end", kind);
+            }
+        }
+}
+
+/* To all, and from all, in one group; then around, where each rank sends first. */
+static void messages(void)
+{
+    int part = COUNT / MOST;
+    for (int turn = 0; turn < 2; turn++) {
+        fill();
+        GOOD(ncclGroupStart());
+        for (int i = 0; i < count; i++)
+            for (int p = 0; p < ranks; p++) {
+                GOOD(ncclSend(at(own[i].in + (size_t)(p * part) * 4), (size_t)part, INT32, p, own[i].comm,
+                              stream_of(i)));
+                GOOD(ncclRecv(at(own[i].out + (size_t)(p * part) * 4), (size_t)part, INT32, p, own[i].comm,
+                              stream_of(i)));
+            }
+        GOOD(ncclGroupEnd());
+        for (int i = 0; i < count; i++) {
+            const int *got = numbers_of(i, own[i].out, part * ranks);
+            for (int k = 0; k < part * ranks; k++)
+                NEED(got[k] == value(k / part, (first + i) * part + k % part), "message %d: %d", k, got[k]);
+        }
+    }
+}
+
+static void own_operations(void)
+{
+    int op[MOST];
+    int factor = 3;
+    fill();
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < count; i++) {
+            CUDA(cuCtxSetCurrent(own[i].context));
+            CUDA(cuMemsetD32Async(own[i].out + COUNT * 4, 3, 1, own[i].stream));
+            GOOD(ncclRedOpCreatePreMulSum(&op[i], turn ? at(own[i].out + COUNT * 4) : (void *)&factor, INT32,
+                                          turn ? DEVICE : HOST_IMMEDIATE, own[i].comm));
+        }
+        GOOD(ncclGroupStart());
+        for (int i = 0; i < count; i++)
+            GOOD(ncclAllReduce(at(own[i].in), at(own[i].out), COUNT, INT32, op[i], own[i].comm, stream_of(i)));
+        GOOD(ncclGroupEnd());
+        for (int i = 0; i < count; i++) {
+            NEED(numbers_of(i, own[i].out, COUNT)[777] == 3 * sum(777), "a pre-multiplied sum, %d", turn);
+            GOOD(ncclRedOpDestroy(op[i], own[i].comm));
+        }
+    }
+}
+
+/* Odd and even ranks, in the opposite order; the last one is in none. */
+static void splits(void)
+{
+    struct nccl_comm *parts[MOST] = { NULL };
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++) {
+        int rank = first + i;
+        GOOD(ncclCommSplit(own[i].comm, rank == ranks - 1 ? -1 : rank % 2, -rank, &parts[i], NULL));
+    }
+    GOOD(ncclGroupEnd());
+    fill();
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++)
+        if (parts[i])
+            GOOD(ncclBroadcast(at(own[i].in), at(own[i].out), COUNT, INT32, 0, parts[i], stream_of(i)));
+    GOOD(ncclGroupEnd());
+    for (int i = 0; i < count; i++) {
+        int rank = first + i, root = 0;
+        NEED((rank == ranks - 1) == (parts[i] == NULL), "rank %d's part", rank);
+        for (int r = 0; r < ranks - 1; r++)
+            root = r % 2 == rank % 2 ? r : root; /* the greatest has the least key */
+        if (parts[i])
+            NEED(numbers_of(i, own[i].out, COUNT)[5] == value(root, 5), "a part's broadcast");
+        GOOD(ncclCommDestroy(parts[i]));
+    }
+}
+
+static void all_functions(void)
+{
+    void *memory, *handle;
+    int version;
+    GOOD(ncclGetVersion(&version));
+    NEED(version == 22809, "version %d", version);
+    collectives();
+    messages();
+    own_operations();
+    splits();
+    CUDA(cuCtxSetCurrent(own[0].context));
+    GOOD(ncclMemAlloc(&memory, 1 << 20));
+    GOOD(ncclCommRegister(own[0].comm, memory, 1 << 20, &handle));
+    GOOD(ncclCommDeregister(own[0].comm, handle));
+    GOOD(ncclMemFree(memory));
+    collectives();
+    for (int i = 0; i < count; i++) {
+        nccl_result error = NCCL_REMOTE_ERROR;
+        GOOD(ncclCommGetAsyncError(own[i].comm, &error));
+        GOOD(error);
+        GOOD(ncclCommFinalize(own[i].comm));
+        GOOD(ncclCommDestroy(own[i].comm));
+    }
+}
+
+/* ---- a rank that is lost ---- */
+
+static void lost(void)
+{
+    char line[16];
+    fill();
+    for (int i = 0; i < count; i++)
+        GOOD(call(ALL_REDUCE, i, COUNT, 0));
+    for (int i = 0; i < count; i++)
+        numbers_of(i, own[i].out, 1);
+    if (first + count == ranks) {
+        printf("victim\n");
+        pause();
+    }
+    for (int i = 0; i < count; i++)
+        GOOD(call(ALL_REDUCE, i, COUNT, 0));
+    printf("ready\n");
+    NEED(fgets(line, sizeof line, stdin) != NULL, "a line");
+    double begin = now();
+    for (int i = 0; i < count; i++) {
+        nccl_result error = NCCL_SUCCESS;
+        while (error == NCCL_SUCCESS && now() < begin + 10)
+            GOOD(ncclCommGetAsyncError(own[i].comm, &error));
+        NEED(error == NCCL_REMOTE_ERROR && now() < begin + 1, "error %d after %.2f s", error, now() - begin);
+        NEED(strstr(ncclGetLastError(own[i].comm), "rank "), "the reason");
+    }
+    begin = now();
+    for (int i = 0; i < count; i++)
+        GOOD(ncclCommAbort(own[i].comm));
+    NEED(now() < begin + 0.5, "aborting: %.2f s", now() - begin);
+    /* the collective that was under way is an error once, and the GPU works */
+    for (int i = 0; i < count; i++) {
+        CUDA(cuCtxSetCurrent(own[i].context));
+        cuStreamSynchronize(own[i].stream);
+    }
+    fill();
+    NEED(numbers_of(0, own[0].in, 9)[8] == value(first, 8), "the GPU goes on");
+}
+
+/* ---- what is refused ---- */
+
+static void refused(nccl_result result, nccl_result wanted_one, const char *text, int line)
+{
+    NEED(result == wanted_one && strstr(ncclGetLastError(NULL), text), "line %d: %d, not %d", line, result, wanted_one);
+}
+#define REFUSED(call, result, text) refused(call, result, text, __LINE__)
+
+static void wrong(const nccl_id *id)
+{
+    struct nccl_comm *comm = own[0].comm, *other = comm;
+    core_stream s = stream_of(0);
+    void *in = at(own[0].in), *out = at(own[0].out);
+    int here = 0, op = 0;
+    nccl_id foreign = { { 1, 2, 3 } };
+    struct nccl_config config = { sizeof config, 0xcafebeef, 22809, 0 }, nonsense = { 0 };
+    CUDA(cuCtxSetCurrent(own[0].context));
+    REFUSED(ncclAllReduce(&here, out, 1, INT32, SUM, comm, s), NCCL_INVALID_ARGUMENT, "sendbuff");
+    REFUSED(ncclAllReduce(in, NULL, 1, INT32, SUM, comm, s), NCCL_INVALID_ARGUMENT, "recvbuff is NULL");
+    REFUSED(ncclAllReduce(in, out, 1, 12, SUM, comm, s), NCCL_INVALID_ARGUMENT, "type 12");
+    REFUSED(ncclAllReduce(in, out, 1, INT32, 5, comm, s), NCCL_INVALID_ARGUMENT, "operation 5");
+    REFUSED(ncclAllReduce(in, out, SIZE_MAX, INT32, SUM, comm, s), NCCL_INVALID_ARGUMENT, "count");
+    REFUSED(ncclAllReduce(in, out, 1, INT32, SUM, NULL, s), NCCL_INVALID_ARGUMENT, "communicator");
+    REFUSED(ncclAllReduce(in, out, 1, INT32, SUM, comm, 12345), NCCL_INVALID_ARGUMENT, "stream");
+    REFUSED(ncclAllReduce(in, out, 1, INT32, SUM, comm, stream_of(1)), NCCL_INVALID_ARGUMENT, "stream");
+    REFUSED(ncclBroadcast(in, out, 1, INT32, ranks, comm, s), NCCL_INVALID_ARGUMENT, "root");
+    REFUSED(ncclSend(in, 1, INT32, ranks, comm, s), NCCL_INVALID_ARGUMENT, "peer");
+    REFUSED(ncclSend(in, 1, INT32, 0, comm, s), NCCL_INVALID_USAGE, "itself");
+    REFUSED(ncclGroupEnd(), NCCL_INVALID_USAGE, "group");
+    REFUSED(ncclRedOpCreatePreMulSum(&op, NULL, INT32, HOST_IMMEDIATE, comm), NCCL_INVALID_ARGUMENT, "NULL");
+    REFUSED(ncclRedOpDestroy(9, comm), NCCL_INVALID_ARGUMENT, "operation 9");
+    REFUSED(ncclCommInitRank(&other, 2, foreign, 0), NCCL_INVALID_ARGUMENT, "unique id");
+    REFUSED(ncclCommInitRank(&other, 2, *id, 2), NCCL_INVALID_ARGUMENT, "rank 2 of 2");
+    REFUSED(ncclCommInitRankConfig(&other, 1, *id, 0, &nonsense), NCCL_INVALID_ARGUMENT, "INITIALIZER");
+    /* a failure in a group is the group's */
+    GOOD(ncclGroupStart());
+    REFUSED(ncclAllReduce(in, out, 1, INT32, 99, comm, s), NCCL_INVALID_ARGUMENT, "operation 99");
+    REFUSED(ncclGroupEnd(), NCCL_INVALID_ARGUMENT, "operation 99");
+    /* one GPU for two ranks */
+    GOOD(ncclGetUniqueId(&foreign));
+    struct nccl_comm *two[2];
+    GOOD(ncclGroupStart());
+    for (int r = 0; r < 2; r++)
+        GOOD(ncclCommInitRank(&two[r], 2, foreign, r));
+    REFUSED(ncclGroupEnd(), NCCL_INVALID_USAGE, "duplicate GPU");
+    NEED(!two[0] && !two[1], "a communicator that could not be made");
+    /* a captured stream */
+    CUgraph graph;
+    CUDA(cuStreamBeginCapture(own[0].stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    REFUSED(ncclAllReduce(in, out, 1, INT32, SUM, comm, s), NCCL_INVALID_USAGE, "capture");
+    CUDA(cuStreamEndCapture(own[0].stream, &graph));
+    /* one that does not block */
+    nccl_result error = NCCL_IN_PROGRESS;
+    GOOD(ncclGetUniqueId(&foreign));
+    NEED(ncclCommInitRankConfig(&other, 1, foreign, 0, &config) == NCCL_IN_PROGRESS, "not blocking");
+    for (double until = now() + 10; error == NCCL_IN_PROGRESS && now() < until; usleep(1000))
+        GOOD(ncclCommGetAsyncError(other, &error));
+    GOOD(error);
+    GOOD(ncclAllReduce(in, out, 1, INT32, SUM, other, s));
+    GOOD(ncclCommDestroy(other));
+    collectives();
+    for (int i = 0; i < count; i++)
+        GOOD(ncclCommDestroy(own[i].comm));
+}
+
+int main(int argc, char **argv)
+{
+    nccl_id id;
+    if (argc != 6)
+        return 2;
+    ranks = atoi(argv[2]);
+    first = atoi(argv[3]);
+    count = atoi(argv[4]);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    gpus();
+    exchange_id(argv[5], &id);
+    init(&id);
+    if (strcmp(argv[1], "lost") == 0)
+        lost();
+    else if (strcmp(argv[1], "wrong") == 0)
+        wrong(&id);
+    else
+        all_functions();
+    printf("ok\n");
+    return 0;
+}

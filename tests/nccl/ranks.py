@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""tests/nccl/ranks.py BIN PROGRAM: GPU servers, and PROGRAM (ranks.c), whose ranks use Flyt's libnccl.so.2.
+
+shows: nccl: each function of libnccl.so.2 with one process for four GPUs, with two processes for two GPUs each, of two
+  servers, and with three processes for one GPU each, over TCP and TLS
+shows: nccl: a rank's process that is killed is an error of every other rank within a second; aborting is local, and
+  the programs and their GPUs go on
+shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks and captured streams are refused by name
+"""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import case, need, plan, run_cases  # noqa: E402
+
+BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
+LIMIT_S = 60
+
+
+class Server:
+    def __init__(self, kind, gpus):
+        command = [os.path.join(BIN, "cricket-rpc-server"), "--listen", kind + "://127.0.0.1:0", "--gpu", "software",
+                   "--workers", "1", "--links", kind + "://127.0.0.1:*"]
+        environment = dict(os.environ, FLYT_SOFTGPU_DEVICES=str(gpus))
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                        env=environment)
+        self.uri = self.process.stdout.readline().split()[-1]
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Ranks:
+    """A process for each server, with all its GPUs."""
+
+    def __init__(self, mode, kind, gpus):
+        self.folder = tempfile.TemporaryDirectory()
+        self.servers = [Server(kind, number) for number in gpus]
+        self.programs, first = [], 0
+        for server, number in zip(self.servers, gpus):
+            environment = dict(os.environ, FLYT_COMM_INTERFACES="lo", FLYT_NCCL_TIMEOUT="20",
+                               FLYT_NCCL="flyt")
+            command = [os.path.join(BIN, "flyt-run"), "--server", server.uri, PROGRAM, mode, str(sum(gpus)),
+                       str(first), str(number), os.path.join(self.folder.name, "id")]
+            self.programs.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                                  env=environment))
+            first += number
+
+    def line_of(self, number, wanted):
+        for line in self.programs[number].stdout:
+            if line.startswith(wanted):
+                return
+            print(f"# {line.rstrip()}")
+        need(False, f"program {number} did not say {wanted}")
+
+    def good(self, numbers=None):
+        for number in numbers if numbers is not None else range(len(self.programs)):
+            said = self.programs[number].communicate(timeout=LIMIT_S)[0].splitlines()
+            for line in said:
+                if line.startswith("#"):
+                    print(line)
+            need(said and said[-1] == "ok" and self.programs[number].returncode == 0, (number, said))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        for program in self.programs:
+            if program.poll() is None:
+                program.kill()
+            program.wait()
+        for server in self.servers:
+            server.end()
+        self.folder.cleanup()
+
+
+@case
+def one_process_for_four_gpus():
+    with Ranks("all", "tcp", [4]) as ranks:
+        ranks.good()
+
+
+@case
+def two_processes_for_two_gpus_each():
+    with Ranks("all", "tcp", [2, 2]) as ranks:
+        ranks.good()
+
+
+@case
+def three_processes_encrypted():
+    with Ranks("all", "tls", [1, 1, 1]) as ranks:
+        ranks.good()
+
+
+@case
+def a_killed_rank():
+    with Ranks("lost", "tcp", [2, 1, 1]) as ranks:
+        ranks.line_of(2, "victim")
+        for number in range(2):
+            ranks.line_of(number, "ready")
+        ranks.programs[2].send_signal(signal.SIGKILL)
+        for number in range(2):
+            ranks.programs[number].stdin.write("go on\n")
+            ranks.programs[number].stdin.flush()
+        ranks.good(range(2))
+
+
+@case
+def what_is_refused():
+    with Ranks("wrong", "tcp", [2]) as ranks:
+        ranks.good()
+
+
+run_cases()
+sys.exit(plan())
