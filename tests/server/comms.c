@@ -263,6 +263,13 @@ TEST(in_place_and_every_type)
                               .out = in[r] });
     all_good();
     assert_int_equal(words_at(0, in[0], 300)[299], value(2, 299));
+    fill(300);
+    for (int r = 0; r < RANKS; r++)
+        op(r, (comm_op_args){ .kind = COMM_ALL_TO_ALL, .type = COMM_INT32, .count = 100, .out = in[r] });
+    all_good();
+    for (int r = 0; r < RANKS; r++)
+        for (unsigned i = 0; i < 300; i++)
+            assert_int_equal(words_at(r, in[r], 300)[i], value((int)(i / 100), (unsigned)r * 100 + i % 100));
     for (int type = 0; type < COMM_TYPES; type++)
         for (int operation = 0; operation < COMM_OPERATIONS; operation++) {
             /* sums of zeros, with the factor once in the call and once on the device */

@@ -202,12 +202,18 @@ nccl_result nccl_connect(struct nccl_comm *comm)
 
 void nccl_disconnect(struct nccl_comm *comm, const char *abort)
 {
+    char why[CORE_WHY_SIZE];
+    int status;
+    bool waits = comm->made && !abort;
     if (comm->made)
         core_comm_close(comm->id, abort);
     comm->made = false;
     for (int r = 0; comm->links && r < comm->ranks; r++)
         if (comm->links[r] != CORE_COMM_NEAR)
             core_link_close(comm->links[r]);
+    /* A question that is answered behind all that: a process that ends now is no loss for its peers. */
+    if (waits)
+        core_comm_status(comm->id, &status, why);
     free(comm->links);
     comm->links = NULL;
     comm_store_destroy(comm->store);

@@ -15,9 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "cpu/rpc/transport/channel.h"
+
+enum { LEAVE_MS = 1000 };
 
 bool comms_offered(const struct session *session)
 {
@@ -164,6 +167,10 @@ static void *comm_main(void *context)
     pthread_mutex_lock(&session->lock);
     comm_free(comm);
     pthread_mutex_unlock(&session->lock);
+    pthread_mutex_lock(&comms->lock);
+    comms->leaving--;
+    pthread_cond_broadcast(&comms->changed);
+    pthread_mutex_unlock(&comms->lock);
     return NULL;
 }
 
@@ -318,10 +325,24 @@ void serve_comm_close(struct session *session, struct call *call)
     }
     pthread_mutex_lock(&session->comms->lock);
     comm->closing = true;
+    session->comms->leaving++;
     pthread_cond_signal(&comm->wake);
     pthread_mutex_unlock(&session->comms->lock);
 }
 
 /* ---- the session ends ---- */
+
+void comms_leave(struct session *session)
+{
+    struct comms *comms = session->comms;
+    struct timespec until = clock_timespec(clock_now() + LEAVE_MS * CLOCK_NS_PER_MS);
+    int waited = 0;
+    if (!comms)
+        return;
+    pthread_mutex_lock(&comms->lock);
+    while (comms->leaving > 0 && waited == 0)
+        waited = pthread_cond_clockwait(&comms->changed, &comms->lock, CLOCK_MONOTONIC, &until);
+    pthread_mutex_unlock(&comms->lock);
+}
 
 void comms_stop(struct session *session) { comms_release_all(session, NULL); }

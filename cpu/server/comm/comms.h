@@ -38,6 +38,9 @@ void comms_destroy(struct session *);
 /* Whether this driver can have them. */
 bool comms_offered(const struct session *);
 
+/* As links_leave, and before it. */
+void comms_leave(struct session *);
+
 /* ---- rows of the table of kinds ---- */
 
 uint64_t comms_count(const struct session *);

@@ -44,7 +44,8 @@ struct comms {
     unsigned count;
     bool used;              /* a thread was started: nothing here is freed any more */
     pthread_mutex_t lock;   /* a leaf */
-    pthread_cond_t changed; /* an operation is over */
+    pthread_cond_t changed; /* an operation is over, or a communicator has gone */
+    unsigned leaving;       /* communicators that the client has closed; under the lock */
 };
 
 /* In the order of the calls: `queued` under comms.lock, all else under session.lock. */

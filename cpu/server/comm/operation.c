@@ -23,6 +23,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
+#include "cpu/rpc/transport/channel.h"
 #include "cpu/server/memory/memory.h"
 #include "cpu/server/stream/host_function.h"
 
@@ -30,17 +31,28 @@
 
 /* ---- in the communicator's thread ---- */
 
+/* cpu/comm does no all-to-all in place: it gets a copy of what this rank gives. */
+static int call_carry_out(const struct comms_ways *ways, struct server_comm_operation *o, char *error)
+{
+    const bool copies = o->call.kind == COMM_ALL_TO_ALL && o->call.in == o->call.out && o->out_size;
+    void *copy = copies ? malloc(o->out_size) : NULL;
+    if (copies && !copy)
+        return rpc_explain(error, -EINVAL, "all-to-all in place: no memory");
+    if (copies)
+        o->call.in = memcpy(copy, o->call.out, o->out_size);
+    if (o->factor_view)
+        memcpy(o->factor, o->factor_view, ways->type_size(o->call.type));
+    int status = ways->call(o->comm->comm, &o->call, NO_DEADLINE, error);
+    free(copy);
+    return status;
+}
+
 void operation_carry_out(struct server_comm_operation *o)
 {
     const struct comms_ways *ways = o->inside.session->comms->ways;
     char error[RPC_ERROR_SIZE] = "";
-    if (o->is_messages) {
-        o->status = ways->exchange(o->comm->comm, o->messages, o->message_count, NO_DEADLINE, error);
-    } else {
-        if (o->factor_view)
-            memcpy(o->factor, o->factor_view, ways->type_size(o->call.type));
-        o->status = ways->call(o->comm->comm, &o->call, NO_DEADLINE, error);
-    }
+    o->status = o->is_messages ? ways->exchange(o->comm->comm, o->messages, o->message_count, NO_DEADLINE, error)
+                               : call_carry_out(ways, o, error);
     if (o->status == -EINVAL) /* else it has ended by itself */
         ways->abort(o->comm->comm, -ECANCELED, error);
 }

@@ -29,7 +29,7 @@
 
 _Static_assert((int)FLYT_LINK_HANDLE_SIZE == (int)COMM_HANDLE_SIZE, "a handle goes to the client as it is");
 _Static_assert((int)FLYT_MAX_LINK_HANDLES == (int)COMM_HANDLES_MOST, "as many handles as a link may have");
-enum { JOIN_MOST_MS = 600000 };
+enum { JOIN_MOST_MS = 600000, LEAVE_MS = 2500 };
 
 bool links_offered(const struct session *session)
 {
@@ -206,14 +206,22 @@ static int link_make(struct session *session, uint32_t id, struct server_link **
 static void *close_main(void *context)
 {
     struct server_link *link = context;
-    link->session->links->ways->close(link->link);
+    struct links *links = link->session->links;
+    links->ways->close(link->link);
     free(link);
+    pthread_mutex_lock(&links->lock);
+    links->leaving--;
+    pthread_cond_broadcast(&links->changed);
+    pthread_mutex_unlock(&links->lock);
     return NULL;
 }
 
 static void link_close(struct server_link *link)
 {
     pthread_t thread;
+    pthread_mutex_lock(&link->session->links->lock);
+    link->session->links->leaving++;
+    pthread_mutex_unlock(&link->session->links->lock);
     if (pthread_create(&thread, NULL, close_main, link) == 0)
         pthread_detach(thread);
     else
@@ -235,6 +243,19 @@ void link_abort(struct server_link *link, int status, const char *why)
         snprintf(link->why, sizeof link->why, "%s", why);
     pthread_mutex_unlock(&links->lock);
     links->ways->abort(link->link, status, why);
+}
+
+void links_leave(struct session *session)
+{
+    struct links *links = session->links;
+    struct timespec until = clock_timespec(clock_now() + LEAVE_MS * CLOCK_NS_PER_MS);
+    int waited = 0;
+    if (!links)
+        return;
+    pthread_mutex_lock(&links->lock);
+    while (links->leaving > 0 && waited == 0)
+        waited = pthread_cond_clockwait(&links->changed, &links->lock, CLOCK_MONOTONIC, &until);
+    pthread_mutex_unlock(&links->lock);
 }
 
 void links_stop(struct session *session) { links_release_all(session, NULL); }

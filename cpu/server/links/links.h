@@ -46,6 +46,10 @@ bool links_offered(const struct session *);
 /* A new connection of this session, unread. True: it says that it belongs to a link, and is taken over. Any thread. */
 bool links_accept(struct session *, int fd);
 
+/* Before the process ends: links that the client has closed in peace say so to their peers, who would take the end of
+   the process for a loss. Waits for a moment at most. */
+void links_leave(struct session *);
+
 /* ---- for communicators (borrow.c) ---- */
 
 /* Called once when the link is lost, unless this session has aborted it. In a thread of the engine, with no lock

@@ -44,7 +44,8 @@ struct links {
     uint64_t staged_bytes;                /* page-locked for transfers now */
     struct procedure begun;               /* SEND_BEGIN once it is answered: a call that is never answered again */
     pthread_mutex_t lock;                 /* a leaf: of `joining`, of `why` of each link, of `over` of each transfer */
-    pthread_cond_t changed;               /* a transfer is over */
+    pthread_cond_t changed;               /* a transfer is over, or a link has gone */
+    unsigned leaving;                     /* links that are being closed; under the lock */
     struct list joining;
 };
 

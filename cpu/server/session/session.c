@@ -454,6 +454,8 @@ void session_run(struct session *session)
     session_end(session, r == -ECONNRESET ? "the connection is closed" : error[0] ? error : "protocol error");
     session_log_objects(session);
     lanes_stop(session);                                  /* none of its threads is ever in the driver */
+    comms_leave(session);
+    links_leave(session);
     if (!session->disposable)
         session_close(session);
 }
