@@ -135,8 +135,9 @@ static nccl_result split_ranks(struct nccl_comm *comm, const struct nccl_making 
     return result == NCCL_SUCCESS && comm->ranks ? nccl_store_get(parent, key, comm->place.name, &size) : result;
 }
 
-nccl_result nccl_make(struct nccl_comm *comm, struct nccl_making *making)
+nccl_result nccl_make(struct nccl_comm *comm)
 {
+    const struct nccl_making *making = &comm->making;
     nccl_result result = NCCL_SUCCESS;
     comm->place = making->place;
     if (making->parent) {
@@ -153,8 +154,7 @@ nccl_result nccl_make(struct nccl_comm *comm, struct nccl_making *making)
         nccl_disconnect(comm, "it could not be made");
     struct nccl_comm **out = making->out;
     bool blocking = making->blocking;
-    free(making);
-    atomic_store(&comm->state, (int)result);
+    atomic_store(&comm->state, (int)result); /* of one that does not block: the program may end it from here on */
     if (blocking && (result != NCCL_SUCCESS || !part)) { /* else the program has it, and asks how it is */
         *out = NULL;
         comm_free(comm);
@@ -162,40 +162,21 @@ nccl_result nccl_make(struct nccl_comm *comm, struct nccl_making *making)
     return result;
 }
 
-struct making_thread {
-    struct nccl_comm *comm;
-    struct nccl_making *making;
-};
-
-static void *make_thread(void *context)
+static void *make_thread(void *comm)
 {
-    struct making_thread *t = context;
-    nccl_make(t->comm, t->making);
-    free(t);
+    nccl_make(comm);
     return NULL;
 }
 
 /* Now, at the end of the group, or in a thread. */
 static nccl_result begin(struct nccl_comm *comm, const struct nccl_making *given)
 {
-    struct nccl_making *making = malloc(sizeof *making);
-    if (!making) {
-        *given->out = NULL;
-        comm_free(comm);
-        return nccl_fail(NCCL_SYSTEM_ERROR, "a communicator: no memory");
-    }
-    *making = *given;
-    *making->out = comm;
-    if (making->blocking)
-        return nccl_submit(&(struct nccl_job){ .comm = comm, .kind = NCCL_JOB_MAKE, .making = making });
-    struct making_thread *t = malloc(sizeof *t);
-    if (t)
-        *t = (struct making_thread){ comm, making };
-    comm->threaded = t && pthread_create(&comm->thread, NULL, make_thread, t) == 0;
-    if (comm->threaded)
-        return NCCL_IN_PROGRESS;
-    free(t);
-    return nccl_make(comm, making);
+    comm->making = *given;
+    *given->out = comm;
+    if (given->blocking)
+        return nccl_submit(&(struct nccl_job){ .comm = comm, .kind = NCCL_JOB_MAKE });
+    comm->threaded = pthread_create(&comm->thread, NULL, make_thread, comm) == 0;
+    return comm->threaded ? NCCL_IN_PROGRESS : nccl_make(comm);
 }
 
 static nccl_result init_rank(struct nccl_comm **out, int ranks, const nccl_id *id, int rank,

@@ -29,7 +29,7 @@ nccl_result nccl_group_failed(nccl_result result)
 static void *make_thread(void *context)
 {
     struct nccl_job *job = context;
-    return (void *)(uintptr_t)nccl_make(job->comm, job->making);
+    return (void *)(uintptr_t)nccl_make(job->comm);
 }
 
 static nccl_result make_all(struct nccl_job *jobs, size_t count)
@@ -147,7 +147,7 @@ static nccl_result keep(const struct nccl_job *job)
 nccl_result nccl_submit(const struct nccl_job *job)
 {
     struct nccl_job now = *job;
-    return group.depth ? keep(job) : job->kind == NCCL_JOB_MAKE ? nccl_make(now.comm, now.making) : carry_out(&now, 1);
+    return group.depth ? keep(job) : job->kind == NCCL_JOB_MAKE ? nccl_make(now.comm) : carry_out(&now, 1);
 }
 
 nccl_result ncclGroupStart(void)
@@ -171,8 +171,7 @@ nccl_result ncclGroupEnd(void)
     else
         for (size_t i = 0; i < mine.count; i++)
             if (mine.jobs[i].kind == NCCL_JOB_MAKE) { /* another one has failed before any was begun */
-                *mine.jobs[i].making->out = NULL;
-                free(mine.jobs[i].making);
+                *mine.jobs[i].comm->making.out = NULL;
                 free(mine.jobs[i].comm);
             }
     free(mine.jobs);

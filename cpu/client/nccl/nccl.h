@@ -53,6 +53,15 @@ struct nccl_place {
     uint8_t key[32], name[16];
 };
 
+/* How a communicator is made: as InitRank or as Split says. */
+struct nccl_making {
+    struct nccl_place place;  /* InitRank */
+    struct nccl_comm *parent; /* Split; else NULL */
+    int color, key;
+    bool blocking;
+    struct nccl_comm **out; /* Split: becomes NULL where the rank is in no new one */
+};
+
 struct comm_store;
 
 struct nccl_comm {
@@ -63,6 +72,7 @@ struct nccl_comm {
     bool made;                      /* the server has it */
     struct nccl_place place;        /* where its ranks meet */
     struct comm_store *tcp, *store; /* the connection, and what this communicator has in it */
+    struct nccl_making making;
     unsigned splits;
     pthread_mutex_t lock; /* of what follows */
     atomic_int state;     /* a nccl_result: NCCL_IN_PROGRESS: it is being made */
@@ -114,7 +124,6 @@ struct nccl_job {
     union {
         struct core_comm_call call;
         struct core_comm_message message;
-        struct nccl_making *making; /* the job's */
     };
 };
 /* Does it now, or at the end of the group. */
@@ -125,16 +134,8 @@ nccl_result nccl_group_failed(nccl_result);
 
 /* ---- comm.c ---- */
 
-/* How a communicator is made: as InitRank or as Split says. */
-struct nccl_making {
-    struct nccl_place place;  /* InitRank */
-    struct nccl_comm *parent; /* Split; else NULL */
-    int color, key;
-    bool blocking;
-    struct nccl_comm **out; /* Split: becomes NULL where the rank is in no new one */
-};
-/* Waits. Frees the making. */
-nccl_result nccl_make(struct nccl_comm *, struct nccl_making *);
+/* Waits. Frees the communicator where it cannot be made and the program does not ask how it is. */
+nccl_result nccl_make(struct nccl_comm *);
 /* NCCL_SUCCESS if it is one, and is ready for operations. */
 nccl_result nccl_comm_check(const struct nccl_comm *, const char *function);
 
