@@ -209,7 +209,7 @@ const char *const protocol_event_kinds[] = {
     "client-joined",   "command-refused",  "db-away",
     "db-back",         "gpu-degraded",     "gpu-fault",
     "gpu-kept",        "gpu-ready",
-    "key-changed",     "key-retired",      "manager-started",
+    "key-changed",     "key-retired",      "link-refused",     "manager-started",
     "move-advised",    "move-begun",      "move-cancelled",  "move-done",
     "move-failed",     "move-ordered",    "move-taken",
     "node-back",       "node-drained",     "node-added",
