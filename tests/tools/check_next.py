@@ -113,6 +113,11 @@ def main():
               lacks(text, "== fuzz/rpc") or ("== long/one" in text and text))
         result("a row that is new takes the place of the old one",
               rows(tree)["fuzz/rpc"]["date"] < "2026" and rows(tree)["fuzz/rpc"])
+        git(tree, "add", "-A")
+        git(tree, "commit", "-qm", "rows alone")
+        run(tree, "long/one")
+        result("a row names the last commit that changed more than rows",
+              rows(tree)["long/one"]["commit"] != commit and f"{rows(tree)['long/one']} and not {commit}")
         with open(os.path.join(tree, "fails"), "a") as file:
             file.write("# changed\n")
         status, text = run(tree, "long/one")
