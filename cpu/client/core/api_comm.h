@@ -18,6 +18,13 @@ CORE_API const char *core_server_address(void);
 
 /* A new link's handles, CORE_LINK_HANDLE_SIZE bytes each. Waits. */
 CORE_API int core_link_listen(uint32_t *link, uint8_t *handles, unsigned *count, char *why);
+/* Where a client manager has given this program its server, the server connects to no address that a program says: the
+   end that is connected to makes an offer, and the other one takes it, which gives the address for core_link_join. */
+enum { CORE_LINK_OFFER_SIZE = 32 };
+CORE_API bool core_links_managed(void);
+CORE_API int core_link_offer(uint8_t offer[CORE_LINK_OFFER_SIZE], char *why);
+/* connections: as many as the other end has handles. address: CORE_WHY_SIZE bytes. */
+CORE_API int core_link_take(const uint8_t offer[CORE_LINK_OFFER_SIZE], unsigned connections, char *address, char *why);
 /* With the other end's. Waits until all channels stand, so many milliseconds at most. */
 CORE_API int core_link_join(uint32_t link, const char *server, const uint8_t *handles, unsigned count, unsigned ms,
                             char *why);

@@ -3,6 +3,7 @@
  *
  *   rank_R      who rank R is: its process, its GPU, and how its server is reached
  *   link_R_P    the handles of the link from rank R to rank P, where they are of different processes
+ *   offer_R_P   in a cluster, of a link on which rank P calls: what its client manager wants to see
  *
  * Ranks of one process are near: their server moves bytes within its memory. With each other one a rank makes a link:
  * all listen, then those that call join, then the others; so no two ranks wait for each other.
@@ -21,7 +22,7 @@
 
 struct rank_card {
     uint8_t process[16], gpu[16];
-    int ranks;
+    int ranks, managed;
     char server[256];
 };
 
@@ -77,7 +78,7 @@ static nccl_result introduce(struct nccl_comm *comm, struct rank_card *cards)
 {
     struct rank_card *own = &cards[comm->rank];
     char key[40];
-    *own = (struct rank_card){ .ranks = comm->ranks };
+    *own = (struct rank_card){ .ranks = comm->ranks, .managed = core_links_managed() };
     process_name(own->process);
     memcpy(own->gpu, core_device(comm->device)->uuid, sizeof own->gpu);
     snprintf(own->server, sizeof own->server, "%s", core_server_address());
@@ -143,11 +144,45 @@ static bool calls(const struct rank_link *link)
            memcmp(own.link, peer.link, sizeof own.link) > 0;
 }
 
+/* In a cluster the end that is called makes an offer, which the other one takes; else an address is enough. */
+static nccl_result offer(struct nccl_comm *comm, int peer, const struct rank_link *link, const struct rank_card *cards)
+{
+    char why[CORE_WHY_SIZE], key[40];
+    uint8_t offered[CORE_LINK_OFFER_SIZE];
+    if (cards[peer].managed != cards[comm->rank].managed)
+        return nccl_fail(NCCL_INVALID_USAGE, "of ranks %d and %d only one has a GPU server that a client manager gave",
+                         comm->rank, peer);
+    if (!cards[peer].managed || calls(link))
+        return NCCL_SUCCESS;
+    nccl_result result = nccl_of_core(core_link_offer(offered, why), "offering a link", why);
+    snprintf(key, sizeof key, "offer_%d_%d", comm->rank, peer);
+    return result == NCCL_SUCCESS ? nccl_store_set(comm, key, offered, sizeof offered) : result;
+}
+
+static nccl_result address_of(struct nccl_comm *comm, int peer, const struct rank_link *link,
+                              const struct rank_card *cards, char address[CORE_WHY_SIZE])
+{
+    char why[CORE_WHY_SIZE], key[40];
+    uint8_t offered[CORE_LINK_OFFER_SIZE];
+    size_t size = sizeof offered;
+    snprintf(address, CORE_WHY_SIZE, "%s", cards[peer].server);
+    if (!cards[peer].managed || !calls(link))
+        return NCCL_SUCCESS;
+    snprintf(key, sizeof key, "offer_%d_%d", peer, comm->rank);
+    nccl_result result = nccl_store_get(comm, key, offered, &size);
+    return result == NCCL_SUCCESS
+               ? nccl_of_core(core_link_take(offered, link->peer_count, address, why), "taking a link", why)
+               : result;
+}
+
 static nccl_result join(struct nccl_comm *comm, int peer, struct rank_link *link, const struct rank_card *cards)
 {
-    char why[CORE_WHY_SIZE], what[400];
+    char why[CORE_WHY_SIZE], what[400], address[CORE_WHY_SIZE];
+    nccl_result result = address_of(comm, peer, link, cards, address);
+    if (result != NCCL_SUCCESS)
+        return result;
     uint64_t now = clock_now(), deadline = nccl_deadline();
-    int code = core_link_join(comm->links[peer], cards[peer].server, link->peer, link->peer_count,
+    int code = core_link_join(comm->links[peer], address, link->peer, link->peer_count,
                               (unsigned)((deadline - now) / CLOCK_NS_PER_MS), why);
     snprintf(what, sizeof what, "the link of ranks %d and %d, with %s", comm->rank, peer, cards[peer].server);
     return nccl_of_core(code, what, why);
@@ -165,6 +200,9 @@ static nccl_result link_all(struct nccl_comm *comm, const struct rank_card *card
     for (int r = 0; r < comm->ranks && result == NCCL_SUCCESS; r++)
         if (links[r].count)
             result = hear(comm, r, &links[r]);
+    for (int r = 0; r < comm->ranks && result == NCCL_SUCCESS; r++)
+        if (links[r].count)
+            result = offer(comm, r, &links[r], cards);
     for (int turn = 1; turn >= 0; turn--)
         for (int r = 0; r < comm->ranks && result == NCCL_SUCCESS; r++)
             if (links[r].count && calls(&links[r]) == (turn == 1))

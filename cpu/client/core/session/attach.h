@@ -38,6 +38,11 @@ extern atomic_bool manager_in_use;
 void manager_tell_transport(const char *mode, const char *why);
 /* after a loss: logs what the cluster knows about it. Waits a few seconds at most */
 void manager_tell_why(void);
+/* Whether a client manager has given this program its server; how such a program makes links (manager_prot.x,
+   LINK_OFFER, LINK_TAKE). offer: MANAGER_LINK_OFFER_SIZE bytes; why, address: `size` bytes. 801: refused, and why. */
+bool manager_gives_servers(void);
+int manager_offer_link(uint8_t *offer, char *why, size_t size);
+int manager_take_link(const uint8_t *offer, unsigned connections, char *address, char *why, size_t size);
 /* Whether the client manager has sent something that nobody has read. */
 bool manager_has_news(void);
 /* The client manager has ended, and there may be another. Comes back to it; move: that is being carried out, or 0. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/client/core/session/attach.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
@@ -109,6 +110,37 @@ int core_link_join(uint32_t link, const char *server, const uint8_t *handles, un
         code = wire_call(FLYT_LINK_JOIN, ENCODE(link_join_args), &args, ENCODE(link_join_result), &result);
     say(why, result.why);
     xdr_free(ENCODE(link_join_result), &result);
+    return code;
+}
+
+/* A client manager takes one such question of a program at a time. No program of another end is waited for. */
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+
+bool core_links_managed(void) { return !core_enter() && manager_gives_servers(); }
+
+int core_link_offer(uint8_t offer[CORE_LINK_OFFER_SIZE], char *why)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    say(why, NULL);
+    if (code)
+        return code;
+    pthread_mutex_lock(&asking);
+    code = manager_offer_link(offer, why, CORE_WHY_SIZE);
+    pthread_mutex_unlock(&asking);
+    return code;
+}
+
+int core_link_take(const uint8_t offer[CORE_LINK_OFFER_SIZE], unsigned connections, char *address, char *why)
+{
+    CANCEL_DEFERRED;
+    int code = core_enter();
+    say(why, NULL);
+    if (code)
+        return code;
+    pthread_mutex_lock(&asking);
+    code = manager_take_link(offer, connections, address, why, CORE_WHY_SIZE);
+    pthread_mutex_unlock(&asking);
     return code;
 }
 

@@ -21,6 +21,7 @@
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/rpc/manager_prot.h"
+#include "cpu/client/core/api_comm.h"
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/session/attach_wait.h"
 #include "attach.h"
@@ -55,6 +56,8 @@ static const struct rpc_procedure procedures[] = {
     [MANAGER_PROGRESS] = { "MANAGER_PROGRESS", RPC_CLASS_SYNC },
     [MANAGER_RECOVERY] = { "MANAGER_RECOVERY", RPC_CLASS_SYNC },
     [MANAGER_RECOVERED] = { "MANAGER_RECOVERED", RPC_CLASS_SYNC },
+    [MANAGER_LINK_OFFER] = { "MANAGER_LINK_OFFER", RPC_CLASS_SYNC },
+    [MANAGER_LINK_TAKE] = { "MANAGER_LINK_TAKE", RPC_CLASS_SYNC },
 };
 static const struct rpc_program manager_program = {
     .program = MANAGER_PROGRAM, .version = MANAGER_VERSION_1, .count = sizeof procedures / sizeof *procedures,
@@ -441,6 +444,52 @@ void manager_tell_why(void)
     if (answer.status.code > MANAGER_WAITING)
         log_error("why, as the cluster says: %s", answer.status.text);
     xdr_free((xdrproc_t)xdr_manager_answer, &answer);
+}
+
+/* ---- links ---- */
+
+bool manager_gives_servers(void) { return manager != NULL; }
+
+static int link_answer(bool answered, const manager_status *status, char *why, size_t size)
+{
+    snprintf(why, size, "%s", answered ? status->text : "the client manager has ended, or is of an earlier release");
+    return answered && status->code == MANAGER_OK ? CORE_OK : CORE_NOT_SUPPORTED;
+}
+
+_Static_assert((int)MANAGER_LINK_OFFER_SIZE == (int)CORE_LINK_OFFER_SIZE, "an offer travels as it is");
+
+int manager_offer_link(uint8_t *offer, char *why, size_t size)
+{
+    manager_link_offer args = { 0 };
+    manager_link_offer_result result;
+    memset(&result, 0, sizeof result);
+    bool answered = manager && manager_minor >= MANAGER_MINOR_LINKS &&
+                    manager_call(MANAGER_LINK_OFFER, (void *)(uintptr_t)xdr_manager_link_offer, &args,
+                                 (void *)(uintptr_t)xdr_manager_link_offer_result, &result);
+    int code = link_answer(answered, &result.status, why, size);
+    if (!code && result.offer.offer_len != MANAGER_LINK_OFFER_SIZE)
+        code = CORE_UNKNOWN;
+    if (!code)
+        memcpy(offer, result.offer.offer_val, MANAGER_LINK_OFFER_SIZE);
+    xdr_free((xdrproc_t)xdr_manager_link_offer_result, &result);
+    return code;
+}
+
+int manager_take_link(const uint8_t *offer, unsigned connections, char *address, char *why, size_t size)
+{
+    manager_link_take args = { .connections = connections };
+    manager_link_take_result result;
+    args.offer.offer_len = MANAGER_LINK_OFFER_SIZE;
+    args.offer.offer_val = (char *)(uintptr_t)offer;
+    memset(&result, 0, sizeof result);
+    bool answered = manager && manager_minor >= MANAGER_MINOR_LINKS &&
+                    manager_call(MANAGER_LINK_TAKE, (void *)(uintptr_t)xdr_manager_link_take, &args,
+                                 (void *)(uintptr_t)xdr_manager_link_take_result, &result);
+    int code = link_answer(answered, &result.status, why, size);
+    if (!code)
+        snprintf(address, size, "%s", result.address);
+    xdr_free((xdrproc_t)xdr_manager_link_take_result, &result);
+    return code;
 }
 
 /* ---- moves ---- */
