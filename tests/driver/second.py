@@ -31,6 +31,8 @@ KNOWN = (
      "a host function may make a context current; what NVIDIA's driver answers there is not known"),
     ("cancelled", r"flyt\[#\] warning: cu(da)?\w+ is not supported by this version of Flyt; it returns error 801",
      "a message names the function of the API that was called"),
+    ("locked", r"flyt\[#\] error: FLYT_SERVER=local:software: cannot run the server in this process: .*",
+     "what no longer fits into the limit on locked memory depends on what the runtime has locked before"),
 )
 # The same, of 11.8 alone: it forgets that cuDevicePrimaryCtxReset failed, and then wants the context back.
 KNOWN_OF_11 = (
