@@ -7,7 +7,7 @@
  *   gpu/       gpu.c  the table of driver functions: NVIDIA's, the software GPU's;  null*.c  the null device's
  *   tenant/    tenant.c, tenant_shared.c, tenant_accounts.c  the account of all workers of a tenant, by device;
  *              charge.c  what a session is charged;  resize.c  the share changes;  usage.c  what its programs use;
- *              figures.c  what they have done
+ *              figures.c  what they have done;  fault.c  the error that ended a program's use
  *   call/      calls.c  calls that are kept, freed, refused;  reply.c, text.c  what replies carry;  notify.c  what the
  *              server says by itself;  device.c;  session_end.c  the one place that ends a session
  *   stream/    context*.c, stream.c, event.c, sync.c  the objects;  deferred.c  calls whose turn has not come;

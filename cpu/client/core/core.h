@@ -45,7 +45,7 @@
  *   code/     image.c, registered.c, library.c  code as the program names it;  code.c, code_ask.c, code_load.c  how it
  *             comes to a context;  code_refused.c  why one did not;  registry.c, own_images.c  what the executable
  *             registers, and before it does;  launch.c;  link.c;  texture.c, texref.c, tensor_map.c;  forward.c  the
- *             ids of calls that are only handed on (generated: cpu/api/driver.api)
+ *             ids of calls that are only handed on (generated: cpu/api/driver.api);  jit.c  options of the compiler
  *   session/  session.c  the connection;  reach.c  the way to a server;  recover.c, recover_report.c,
  *             replay*.c  another server after a loss;  helper.c  the one thread of the core;
  *             context_life.c  how contexts begin and end;  kinds.c  the table of all kinds of objects;  move.c,
@@ -53,7 +53,7 @@
  *             checkpoint.c, apart.c  it goes into a file;  mover.c, move_hold.c, move_report.c  moves that the cluster
  *             orders; local.c, manager.c  where the server is found;  attach_wait.c, attach_window.c  waiting for it,
  *             and its window;  capability.c  which compute capability the loaded software needs;  peer.c, usage.c,
- *             stats_report.c; comm.c  collectives between GPUs, and links
+ *             stats_report.c; comm.c  collectives between GPUs, and links;  suspects.c, unanswered.c  of a recovery
  */
 #ifndef FLYT_CLIENT_CORE_H
 #define FLYT_CLIENT_CORE_H
