@@ -209,7 +209,8 @@ int main(int argc, char **argv)
     // Behind the first window of device memory that a server offers. There is room for host memory behind another one.
     void *behind = (void *)((1ull << 45) + (1ull << 40));
     // ThreadSanitizer's mmap takes no such address.
-    syscall(SYS_mmap, behind, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+    syscall(SYS_mmap, behind, 4096, PROT_NONE, flags, -1, 0);
     MUST(cudaDeviceGetAttribute(&can, cudaDevAttrCanMapHostMemory, 0));
     HOLDS(can);
     if (!can)
