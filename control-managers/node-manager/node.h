@@ -176,7 +176,7 @@ void node_report_order(struct node *, uint64_t number, ctl_code, const char *tex
 void node_report_gpu(struct node *, const struct gpu *);
 void node_report_share(struct node *, const struct server *);
 void node_report_usage(struct node *, const struct server *); /* as figures_look found it */
-/* No worker serves the program any more. ended: since then; 0: it is not known. */
+/* No worker serves the program any more. ended: since then; 0: it is not known; negative: a worker serves it. */
 void node_report_left(const struct server *, uint64_t program, int64_t ended, uint32_t fault);
 void reports_fit(struct node *); /* drops those that a cluster manager of manager_minor does not know */
 void reports_add(struct node *, const node_report_body *); /* copies it */
@@ -345,15 +345,18 @@ void figures_look(struct server *);
 void workers_look(struct server *);
 /* Before it is started (again): who served whom, and what they held, said process ids that mean others from then on. */
 void workers_forget(const struct server *);
-/* What a look at the workers has found: programs that they serve, and with which CUDA error workers have ended. */
+/* What a look at the workers has found: programs that they serve, and workers that have ended: when (0: it is not
+   known), and with which CUDA error (0: none). */
+struct served_left {
+    uint64_t program;
+    int64_t when;
+    uint32_t fault;
+};
 struct served_now {
-    bool known;    /* else it could not be looked */
-    uint64_t *ids; /* malloced; NULL: none */
-    size_t count, fault_count;
-    struct {
-        uint64_t program;
-        uint32_t code;
-    } faults[16];
+    bool known;               /* else it could not be looked */
+    uint64_t *ids;            /* malloced; NULL: none */
+    struct served_left *left; /* likewise */
+    size_t count, left_count;
 };
 /* served.c */
 void served_seen(struct server *, struct served_now *); /* takes it over */

@@ -25,14 +25,6 @@ static bool has(const uint64_t *ids, size_t count, uint64_t id)
     return count && bsearch(&id, ids, count, sizeof id, by_number);
 }
 
-static uint32_t fault_of(const struct served_now *now, uint64_t program)
-{
-    for (size_t i = 0; i < now->fault_count; i++)
-        if (now->faults[i].program == program)
-            return now->faults[i].code;
-    return 0;
-}
-
 static bool is_asked(const struct server *server, uint64_t program)
 {
     for (size_t i = 0; i < server->asked_count; i++)
@@ -41,39 +33,95 @@ static bool is_asked(const struct server *server, uint64_t program)
     return false;
 }
 
+static int by_program(const void *a, const void *b)
+{
+    return by_number(&((const struct served_left *)a)->program, &((const struct served_left *)b)->program);
+}
+
+/* One of each program: when its last worker ended, and the error of one of them. */
+static void join_left(struct served_now *now)
+{
+    size_t kept = 0;
+    if (now->left_count)
+        qsort(now->left, now->left_count, sizeof *now->left, by_program);
+    for (size_t i = 0; i < now->left_count; i++) {
+        struct served_left *one = &now->left[i], *last = kept ? &now->left[kept - 1] : NULL;
+        if (!last || last->program != one->program) {
+            now->left[kept++] = *one;
+            continue;
+        }
+        last->when = one->when > last->when ? one->when : last->when;
+        last->fault = last->fault ? last->fault : one->fault;
+    }
+    now->left_count = kept;
+}
+
+static const struct served_left *left_of(const struct served_now *now, uint64_t program)
+{
+    const struct served_left wanted = { .program = program };
+    return now->left_count ? bsearch(&wanted, now->left, now->left_count, sizeof wanted, by_program) : NULL;
+}
+
+static int by_when(const void *a, const void *b)
+{
+    int64_t one = ((const struct served_left *)a)->when, other = ((const struct served_left *)b)->when;
+    return (one > other) - (one < other);
+}
+
+/* Those that were served and are not, and those whose workers came and went between two looks; in the order in which
+   they left. */
+static void report_left(const struct server *server, const struct served_now *now)
+{
+    size_t count = 0;
+    struct served_left *all = malloc((server->served_count + now->left_count + 1) * sizeof *all);
+    if (!all)
+        return;
+    for (size_t i = 0; i < server->served_count; i++) {
+        const struct served_left *left = left_of(now, server->served[i]);
+        if (has(now->ids, now->count, server->served[i]))
+            continue;
+        all[count] = left ? *left : (struct served_left){ .program = server->served[i] };
+        all[count].when = all[count].when ? all[count].when : loop_time();
+        count++;
+    }
+    for (size_t i = 0; i < now->left_count; i++)
+        if (!has(now->ids, now->count, now->left[i].program) &&
+            !has(server->served, server->served_count, now->left[i].program))
+            all[count++] = now->left[i];
+    qsort(all, count, sizeof *all, by_when);
+    for (size_t i = 0; i < count; i++)
+        node_report_left(server, all[i].program, all[i].when, all[i].fault);
+    free(all);
+}
+
+static void report_served(const struct server *server, const struct served_now *now)
+{
+    for (size_t i = 0; i < now->count; i++)
+        if (!has(server->served, server->served_count, now->ids[i]) && (!i || now->ids[i - 1] != now->ids[i]))
+            node_report_left(server, now->ids[i], -1, 0);
+}
+
 void served_seen(struct server *server, struct served_now *now)
 {
+    size_t kept = 0;
     if (now->count)
         qsort(now->ids, now->count, sizeof *now->ids, by_number);
-    for (size_t i = 0; i < server->served_count; i++)
-        if (!has(now->ids, now->count, server->served[i]))
-            node_report_left(server, server->served[i], loop_time(), fault_of(now, server->served[i]));
-    /* One that came and went between two looks, and about which nobody has asked yet: its file is gone now. */
-    for (size_t i = 0; i < now->fault_count; i++) {
-        uint64_t program = now->faults[i].program;
-        if (!has(now->ids, now->count, program) && !has(server->served, server->served_count, program) &&
-            !is_asked(server, program))
-            node_report_left(server, program, loop_time(), now->faults[i].code);
-    }
-    size_t kept = 0;
+    join_left(now);
+    report_left(server, now);
+    report_served(server, now);
     for (size_t i = 0; i < server->asked_count; i++) {
         uint64_t program = server->asked[i];
         if (has(now->ids, now->count, program))
             server->asked[kept++] = program;
-        else if (!has(server->served, server->served_count, program))
-            node_report_left(server, program, 0, fault_of(now, program));
+        else if (!has(server->served, server->served_count, program) && !left_of(now, program))
+            node_report_left(server, program, 0, 0);
     }
     server->asked_count = kept;
     free(server->served);
-    if (now->count) { /* the room for many is given back */
-        uint64_t *ids = realloc(now->ids, now->count * sizeof *ids);
-        server->served = ids ? ids : now->ids;
-    } else {
-        free(now->ids);
-        server->served = NULL;
-    }
-    server->served_count = now->count;
-    *now = (struct served_now){ 0 };
+    server->served = now->count ? realloc(now->ids, now->count * sizeof *now->ids) : NULL; /* less room */
+    server->served_count = server->served ? now->count : 0;
+    if (server->served)
+        now->ids = NULL;
 }
 
 void served_end(struct server *server)

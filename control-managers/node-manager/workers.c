@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "control-managers/node-manager/node.h"
@@ -150,12 +151,17 @@ static uint32_t fault_read(int dir, const char *name)
     return size > 0 ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
-static void note_fault(struct served_now *now, uint64_t program, uint32_t code)
+/* A worker has ended. Its server has noted when, unless the server ended with it. */
+static void note_left(struct served_now *now, uint64_t program, int dir, const char *name, bool noted)
 {
-    if (!code || now->fault_count == sizeof now->faults / sizeof *now->faults)
+    struct stat st;
+    if (!now->left && !(now->left = malloc(MAX_STALE * sizeof *now->left)))
         return;
-    now->faults[now->fault_count].program = program;
-    now->faults[now->fault_count++].code = code;
+    bool timed = noted && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    now->left[now->left_count++] = (struct served_left){
+        .program = program, .fault = fault_read(dir, name),
+        .when = timed ? (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000 : 0
+    };
 }
 
 /* Visits the programs that are served now; files of workers that have gone are removed. now: what it finds, may be
@@ -184,15 +190,17 @@ static unsigned programs_visit(const struct server *server, uint64_t wanted, boo
         *used = ledger_sum(server, workers, count);
     while (workers && seen++ < MAX_ENTRIES && (entry = readdir(dir))) {
         unsigned long long program;
-        int pid;
-        if (sscanf(entry->d_name, "%llu.%d", &program, &pid) != 2)
+        int pid, length = 0;
+        if (sscanf(entry->d_name, "%llu.%d%n", &program, &pid, &length) != 2)
             continue;
-        const struct node_worker *worker = worker_find(workers, count, pid);
+        const bool ended = entry->d_name[length] != '\0';
+        const struct node_worker *worker = ended ? NULL : worker_find(workers, count, pid);
         if (!worker) {
+            if (stale++ >= MAX_STALE)
+                continue;
             if (now)
-                note_fault(now, program, fault_read(dirfd(dir), entry->d_name));
-            if (stale++ < MAX_STALE)
-                sweep_aside(server->node, dirfd(dir), entry->d_name);
+                note_left(now, program, dirfd(dir), entry->d_name, ended);
+            sweep_aside(server->node, dirfd(dir), entry->d_name);
         } else if (!wanted || wanted == program) {
             struct process process;
             found++;
@@ -222,6 +230,8 @@ void workers_look(struct server *server)
     server->workers = programs_visit(server, 0, false, &server->used, &now);
     if (now.known)
         served_seen(server, &now);
+    free(now.ids);
+    free(now.left);
     /* The books are the server's own: one that was taken over can write what it likes, but not that it has more than it
        was given. */
     const uint64_t most = share_bound_memory(server) * server->gpu_count;

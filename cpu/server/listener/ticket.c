@@ -11,12 +11,14 @@
  *                              are no longer valid
  *   STATE/programs/<id>.<pid>  the worker that serves a program, for the node manager; in it the error that made CUDA
  *                              useless for the program, if there was one
+ *   STATE/programs/<id>.<pid>.ended  of a worker that has ended, when the file was changed last
  */
 #include "cpu/server/listener/ticket.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -147,6 +149,30 @@ static void program_note(const char *state, uint64_t program)
         log_warning("event=ticket-not-recorded path=%s why=\"%s\"", path, strerror(errno));
     else
         tenant_fault_file(fd);
+}
+
+/* More files than this were not made by us. */
+enum { PROGRAMS_MOST = 16384 };
+
+void ticket_ended(pid_t worker)
+{
+    const char *state = getenv("FLYT_TICKET_STATE");
+    char folder[4096], ended[NAME_MAX + 8];
+    struct dirent *entry;
+    snprintf(folder, sizeof folder, "%s/programs", state ? state : "");
+    DIR *dir = state ? opendir(folder) : NULL;
+    for (int i = 0; dir && i < PROGRAMS_MOST && (entry = readdir(dir)); i++) {
+        unsigned long long program;
+        int pid, length = 0;
+        if (sscanf(entry->d_name, "%llu.%d%n", &program, &pid, &length) != 2 || pid != worker || entry->d_name[length])
+            continue;
+        snprintf(ended, sizeof ended, "%s.ended", entry->d_name);
+        if (utimensat(dirfd(dir), entry->d_name, NULL, AT_SYMLINK_NOFOLLOW) != 0 ||
+            renameat(dirfd(dir), entry->d_name, dirfd(dir), ended) != 0)
+            log_debug("event=end-not-recorded worker=%d why=\"%s\"", (int)worker, strerror(errno));
+    }
+    if (dir)
+        closedir(dir);
 }
 
 bool ticket_wanted(void) { return getenv("FLYT_TICKET_KEYS") != NULL; }

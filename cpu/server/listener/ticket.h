@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum { TICKET_REFUSAL_SIZE = 256, TICKET_PASS_SIZE = 16 };
 
@@ -22,6 +23,9 @@ bool ticket_wanted(void);
    are not asked for. Else -1, and *refusal says why. */
 int ticket_check_pass(const void *bytes, size_t size, uint8_t pass[TICKET_PASS_SIZE], uint64_t *program,
                       char *refusal);
+
+/* In the listener: a worker has ended. When it did is left to the node manager. */
+void ticket_ended(pid_t worker);
 
 /* In a worker: only the ticket of this pass is accepted from now on. */
 void ticket_expect(const uint8_t pass[TICKET_PASS_SIZE]);

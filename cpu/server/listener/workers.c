@@ -18,6 +18,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 #include "cpu/server/listener/spawn.h"
+#include "cpu/server/listener/ticket.h"
 #include "cpu/server/tenant/tenant.h"
 
 #define WORKERS_STOP_NS (2 * CLOCK_NS_PER_SECOND)
@@ -181,6 +182,7 @@ void workers_reap(struct workers *w)
             }
         }
         tenant_forget(pid);
+        ticket_ended(pid);
         if (worker->asked)
             workers_tell_gone(w, pid);
         close(worker->socket);
