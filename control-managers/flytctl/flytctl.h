@@ -218,6 +218,8 @@ const char *color_end(const char *begun);
 void print_yaml(const json_t *); /* one document, without its marks */
 
 /* forms.c: NAME, CSV and CUSTOM. The rows stay the caller's. headers: with a line of titles. */
+/* forms.c: whether rows such as these have the keys of --output custom. */
+int check_custom(struct flytctl *, const json_t *rows);
 int print_form(struct flytctl *, const json_t *rows, const struct column *, size_t columns, bool headers);
 /* A value as text: lists with commas, objects as JSON. text holds `size` bytes. */
 void value_text(const json_t *value, char *text, size_t size);

@@ -160,6 +160,19 @@ static bool is_known(const json_t *rows, const char *key)
     return found;
 }
 
+int check_custom(struct flytctl *ctl, const json_t *rows)
+{
+    struct custom *custom = calloc(1, sizeof *custom);
+    int code = custom ? EXIT_FINE : complain(ctl, EXIT_FAILED, "no memory");
+    bool understood = custom && read_custom(ctl->custom, custom); /* else printing says it */
+    for (size_t c = 0; understood && !code && c < custom->count; c++)
+        if (!is_known(rows, custom->keys[c]))
+            code = complain(ctl, EXIT_USAGE, "--output custom: there is no key '%s'; --output json shows all",
+                            custom->keys[c]);
+    free(custom);
+    return code;
+}
+
 static int print_custom(struct flytctl *ctl, const json_t *rows)
 {
     struct custom *custom = calloc(1, sizeof *custom);

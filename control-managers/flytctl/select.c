@@ -151,6 +151,13 @@ static int select_wanted(struct flytctl *ctl, json_t *rows, json_t *example)
     }
     if (sort && !has_key(example, sort + reverse))
         return unknown_key(ctl, "sort-by", sort + reverse, example);
+    if (ctl->form == FORM_CUSTOM && !json_array_size(rows)) { /* of rows that there are, printing looks at the keys */
+        json_t *one = json_pack("[O]", example);
+        int code = check_custom(ctl, one);
+        json_decref(one);
+        if (code)
+            return code;
+    }
     for (size_t i = json_array_size(rows); i-- > 0;)
         if (!wanted(json_array_get(rows, i), filters, count))
             json_array_remove(rows, i);
