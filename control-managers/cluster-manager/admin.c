@@ -6,6 +6,7 @@
 #include "control-managers/cluster-manager/admin_rows.h"
 #include "control-managers/cluster-manager/changes.h"
 #include "control-managers/cluster-manager/moving.h"
+#include "control-managers/cluster-manager/usage.h"
 #include "control-managers/common/daemon.h"
 #include "cpu/common/explain.h"
 
@@ -23,7 +24,8 @@ void admin_note_refusal(const struct cluster_session *session, const char *comma
     static const struct call_target nothing;
     const struct call_target *of = target ? target : &nothing;
     const struct event_about which = { .by = session->who, .command = command, .vm = of->vm, .node = of->node,
-                                       .server = of->server, .program = of->program };
+                                       .server = of->server, .program = of->program, .action = of->action,
+                                       .move = of->move };
     static struct rate rate; /* of all: nobody is to fill history and audit trail */
     if (!session->cluster->stopping && rate_passes(&rate, REFUSALS, REFUSALS_PER_SECOND))
         cluster_event(session->cluster, ADMIN_WARNING, "command-refused", &which, "%s%s%s: %.700s", session->who,
@@ -385,12 +387,13 @@ void admin_handle_server_stop(struct conn *conn, struct loop_call *call, void *o
     const admin_server_stop_args *args = object;
     struct cluster *cluster = session_of(conn)->cluster;
     struct server *server = map_get_id(&cluster->servers, args->id);
+    size_t users = 0;
     char text[CTL_MAX_TEXT + 1] = "";
     if (!server) {
         snprintf(text, sizeof text, "there is no server %llu", (unsigned long long)args->id);
         reply_plain(call, CTL_NOT_FOUND, text);
-    } else if (server->program_count && !args->force) {
-        snprintf(text, sizeof text, "%zu programs use server %llu: end them, or use --force", server->program_count,
+    } else if ((users = server->program_count + usage_served_alone(server)) && !args->force) {
+        snprintf(text, sizeof text, "%zu programs use server %llu: end them, or use --force", users,
                  (unsigned long long)args->id);
         reply_plain(call, CTL_BUSY, text);
     } else if (!args->force && (server->reserved || server->leaving)) {
@@ -401,7 +404,7 @@ void admin_handle_server_stop(struct conn *conn, struct loop_call *call, void *o
         struct event_about which = { .vm = server->row.vm, .node = server->row.node, .server = server->row.id,
                                      .by = who(conn) };
         cluster_event(cluster, ADMIN_INFO, "server-stopped", &which, "by %s; %zu programs use it", who(conn),
-                      server->program_count);
+                      users);
         snprintf(text, sizeof text, "stopped by %s", who(conn));
         server_stop(cluster, server, CTL_OK, text);
         reply_plain(call, CTL_OK, (char *)"");
@@ -419,18 +422,29 @@ static void answer_programs(struct cluster_session *session)
     admin_programs_result result = { .status = { CTL_OK, text }, .programs = { 0, programs } };
     struct vm *wanted = *vm ? vm_find(cluster, vm) : NULL;
     struct program *program;
+    size_t count, next = 0, at = map_after_id(&cluster->programs, session->after);
+    struct served_alone *served = usage_list_served(cluster, session->after, &count);
     session->listing.waits = false;
-    for (size_t at = map_after_id(&cluster->programs, session->after); (program = map_at(&cluster->programs, at));
-         at++) {
-        if ((*vm && program->vm != wanted) ||
-            (*node && (!program->server || strcmp(node, program->server->row.node))))
+    while ((program = map_at(&cluster->programs, at)) || next < count) {
+        const struct served_alone *alone =
+            next < count && (!program || served[next].row->program < program->id) ? &served[next] : NULL;
+        const struct server *server = alone ? alone->server : program->server;
+        if (alone)
+            next++;
+        else
+            at++;
+        if ((*vm && (alone ? alone->server->vm : program->vm) != wanted) ||
+            (*node && (!server || strcmp(node, server->row.node))))
             continue;
         if (result.programs.programs_len == CTL_MAX_PAGE) {
             result.more = 1;
             break;
         }
         u_int i = result.programs.programs_len++;
-        row_of_program(program, &programs[i], texts[i]);
+        if (alone)
+            row_of_served(alone, &programs[i]);
+        else
+            row_of_program(program, &programs[i], texts[i]);
     }
     if (!result.programs.programs_len)
         result.status.code = check_filter(cluster, vm, node, text);
@@ -439,6 +453,7 @@ static void answer_programs(struct cluster_session *session)
                  "some VMs with GPU servers are not connected since the cluster manager began anew, and have not said "
                  "which programs run there");
     call_reply(session->waiting, &result);
+    free(served);
 }
 
 void admin_handle_programs(struct conn *conn, struct loop_call *call, void *object)
@@ -469,6 +484,31 @@ static void end_on_node(struct loop_timer *timer, void *context)
     node_send_order(program->cluster, program->server->node, &message);
 }
 
+/* One that has left its client manager loses the GPU. */
+static void kill_served(struct conn *conn, struct loop_call *call, uint64_t id)
+{
+    struct cluster *cluster = session_of(conn)->cluster;
+    size_t count;
+    char text[CTL_MAX_TEXT + 1] = "";
+    struct served_alone *served = usage_list_served(cluster, id - 1, &count);
+    if (!id || !count || served[0].row->program != id) {
+        snprintf(text, sizeof text, "there is no program %llu", (unsigned long long)id);
+        reply_plain(call, CTL_NOT_FOUND, text);
+    } else {
+        struct db_usage *row = served[0].row;
+        struct server *server = served[0].server;
+        struct event_about which = { .vm = row->vm, .server = server->row.id, .program = id, .by = who(conn) };
+        struct message message = { .kind = NODE_ORDER_END_PROGRAM, .server = server->row.id, .program = id,
+                                   .code = CTL_DENIED };
+        cluster_event(cluster, ADMIN_INFO, "program-killed", &which, "%.200s by %s", row->executable, who(conn));
+        snprintf(message.text, sizeof message.text, "ended by %s", who(conn));
+        snprintf(row->why, sizeof row->why, "killed: ended by %.200s", who(conn));
+        node_send_order(cluster, server->node, &message);
+        reply_plain(call, CTL_OK, (char *)"only its use of the GPU is ended, its process is not");
+    }
+    free(served);
+}
+
 void admin_handle_program_kill(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_program_args *args = object;
@@ -476,8 +516,7 @@ void admin_handle_program_kill(struct conn *conn, struct loop_call *call, void *
     struct program *program = map_get_id(&cluster->programs, args->id);
     char text[CTL_MAX_TEXT + 1] = "";
     if (!program) {
-        snprintf(text, sizeof text, "there is no program %llu", (unsigned long long)args->id);
-        reply_plain(call, CTL_NOT_FOUND, text);
+        kill_served(conn, call, args->id);
         return;
     }
     struct event_about which = { .vm = program->vm->row.name, .program = program->id, .by = who(conn) };

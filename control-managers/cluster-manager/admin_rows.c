@@ -1,5 +1,6 @@
 /* admin_rows.c: see admin_rows.h. */
 #include "control-managers/cluster-manager/admin_rows.h"
+#include "control-managers/cluster-manager/usage.h"
 
 void row_of_node(struct cluster *cluster, struct node *node, admin_node *out, struct node_buffers *buffers)
 {
@@ -56,7 +57,7 @@ void row_of_server(struct server *server, admin_server *out, struct server_addre
         .memory = server->row.memory,
         .prog = server->row.program,
         .created = server->row.created,
-        .programs = (u_int)server->program_count,
+        .programs = (u_int)(server->program_count + usage_served_alone(server)),
         .silent = !server->node->registered,
         .report = { .id = server->row.id,
                     .state = server->stopping ? CTL_SERVER_STOPPING : server->state,
@@ -97,6 +98,23 @@ void row_of_vm(struct vm *vm, admin_vm_row *out)
         .waiting = (u_int)vm->waiting,
     };
     row_of_entitlement(vm, &out->vm);
+}
+
+void row_of_served(const struct served_alone *served, admin_program *out)
+{
+    static char empty[1];
+    *out = (admin_program){
+        .id = served->row->program,
+        .vm = served->row->vm,
+        .prog = { .uid = served->row->uid, .executable = served->row->executable },
+        .state = ADMIN_PROGRAM_RUNNING,
+        .server = served->server->row.id,
+        .since = served->row->begun,
+        .gpus = (u_int)served->server->gpu_count,
+        .transport = { empty, empty },
+        .why = (char *)(uintptr_t)"it has left its client manager, and its GPU server serves it all the same",
+        .recovery_why = empty,
+    };
 }
 
 void row_of_program(struct program *program, admin_program *out, char why[CTL_MAX_TEXT + 1])

@@ -19,6 +19,8 @@ void row_of_node(struct cluster *, struct node *, admin_node *, struct node_buff
 void row_of_server(struct server *, admin_server *, struct server_addresses *);
 void row_of_entitlement(struct vm *, admin_vm *);
 void row_of_vm(struct vm *, admin_vm_row *);
+struct served_alone;
+void row_of_served(const struct served_alone *, admin_program *);
 void row_of_program(struct program *, admin_program *, char why[CTL_MAX_TEXT + 1]);
 
 #endif

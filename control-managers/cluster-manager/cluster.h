@@ -189,6 +189,7 @@ struct program {
     struct used *used;     /* what it has used there; NULL: nothing yet */
     uint64_t revoked;      /* the server that accepts no new connection of it any more; 0: none */
     const char *leaving;   /* while it is detached: "WORD: why", for its row of usage; NULL: it is not known */
+    bool counted;          /* a row of usage counts it: others of it do not */
     bool killed;           /* an administrator has ended it; why: who */
     bool queued;           /* waits in cluster->queue */
     admin_program_state state;
@@ -228,7 +229,8 @@ enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000 };
 /* What a call of an administrator is about; "" and 0: nothing of that kind. */
 struct call_target {
     char vm[CTL_MAX_HOST + 1], node[CTL_MAX_NAME + 1];
-    uint64_t server, program;
+    char action[DB_HOST_SIZE]; /* what was to be done, where the procedure does not say it, and with which values */
+    uint64_t server, program, move;
 };
 
 enum endpoint { ENDPOINT_NODE, ENDPOINT_CLIENT, ENDPOINT_LOCAL };
@@ -562,7 +564,8 @@ struct event_about {
     const char *vm, *node;
     uint64_t server, program;
     /* For the audit trail: the administrator who did it, by which procedure; what it was before, and is now. */
-    const char *by, *command, *before, *after;
+    const char *by, *command, *action, *before, *after;
+    uint64_t move;
 };
 void cluster_event(struct cluster *, admin_severity, const char *kind, const struct event_about *, const char *format,
                    ...) __attribute__((format(printf, 5, 6)));

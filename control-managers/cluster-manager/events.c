@@ -72,7 +72,7 @@ static bool is_audited(const char *kind)
 }
 
 /* A line of JSON: each byte of a text or name takes six at most. */
-enum { AUDIT_LINE = 6 * (3 * DB_TEXT_SIZE + WHO_SIZE) + 2048 };
+enum { AUDIT_LINE = 6 * (3 * DB_TEXT_SIZE + DB_HOST_SIZE + WHO_SIZE) + 2048 };
 
 static void member(char line[AUDIT_LINE], const char *name, const char *value)
 {
@@ -119,10 +119,12 @@ static void audit(const struct cluster *cluster, const struct db_event *event, c
     member(line, "result", result_of(event->kind));
     member(line, "who", about && about->by ? about->by : "");
     member(line, "command", about && about->command ? about->command : "");
+    member(line, "action", about && about->action ? about->action : "");
     member(line, "vm", event->vm);
     member(line, "node", event->node);
     member_id(line, "server", event->server);
     member_id(line, "program", event->program);
+    member_id(line, "move", about ? about->move : 0);
     member(line, "before", about && about->before ? about->before : "");
     member(line, "after", about && about->after ? about->after : "");
     member(line, "text", event->text);

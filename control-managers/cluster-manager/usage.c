@@ -276,6 +276,13 @@ static void share_out(const struct counted *counted, int64_t from, uint64_t sm_u
             used->row.sm_us += sm_us / sharers;
 }
 
+static void note_past(struct used *used)
+{
+    const struct used_past *newest = &used->past[(used->pasts - 1) % PASTS];
+    if (!used->pasts || used->row.accrued - newest->when >= PAST_US)
+        used->past[used->pasts++ % PASTS] = (struct used_past){ used->row.accrued, used->row.sm_us };
+}
+
 void usage_accrue_until(struct cluster *cluster, struct server *server, int64_t when)
 {
     struct counted *counted = &server->counted;
@@ -293,6 +300,7 @@ void usage_accrue_until(struct cluster *cluster, struct server *server, int64_t 
     for (struct used *used = counted->rows; used; used = used->next) {
         struct db_usage *row = &used->row;
         row->accrued = row->accrued > when ? row->accrued : when;
+        note_past(used);
         row->sms = server->row.sms > row->sms ? server->row.sms : row->sms;
         row->memory = server->row.memory > row->memory ? server->row.memory : row->memory;
     }

@@ -40,6 +40,15 @@ void usage_node_back(struct cluster *, struct node *); /* it has registered */
 /* No worker of the server serves the program any more. */
 void usage_left(struct cluster *, struct server *, const node_left *);
 
+/* Programs that have left their client manager, and that workers serve all the same: how many on this server; those
+   with greater ids than `after`, in the order of their ids, to be freed. */
+struct served_alone {
+    struct server *server;
+    struct db_usage *row;
+};
+size_t usage_served_alone(const struct server *);
+struct served_alone *usage_list_served(struct cluster *, uint64_t after, size_t *count);
+
 /* Rows are read page by page. after 0: from the beginning; false: what was read before counts no more, since rows were
    summed meanwhile. *from: a place in usage.rows. */
 bool usage_read(struct cluster *, uint64_t after, size_t *from);

@@ -170,6 +170,7 @@ static bool fold(struct cluster *cluster, struct used *used)
     char key[DAY_KEY_SIZE];
     day_key(row, uid, key);
     struct used *day = map_get(&usage->days, key);
+    const bool fresh = !day;
     if (day == used || (!day && !(day = day_make(cluster, row, uid, key))))
         return false;
     struct db_change changes[] = { { .action = DB_PUT, .kind = DB_USAGE }, { .action = DB_DELETE, .kind = DB_USAGE } };
@@ -177,7 +178,7 @@ static bool fold(struct cluster *cluster, struct used *used)
     changes[1].row.usage.id = row->id;
     add_to_sum(&changes[0].row.usage, row);
     if (used->stored && !store_usage(cluster, changes, 2)) {
-        if (!day->row.programs)
+        if (fresh)
             drop(usage, day);
         return false;
     }
@@ -264,6 +265,7 @@ void usage_attached(struct cluster *cluster, struct program *program)
         program->used = used;
         used->program = program;
         used->lingers = false;
+        program->counted = true;
         return;
     }
     struct db_usage row = { .id = cluster_new_id(cluster),
@@ -275,7 +277,7 @@ void usage_attached(struct cluster *cluster, struct program *program)
                             .memory = server->row.memory,
                             .begun = begun,
                             .accrued = begun,
-                            .programs = 1 };
+                            .programs = !program->counted };
     snprintf(row.vm, sizeof row.vm, "%s", program->vm->row.name);
     snprintf(row.node, sizeof row.node, "%s", server->row.node);
     snprintf(row.gpu, sizeof row.gpu, "%s", server->row.gpus);
@@ -284,6 +286,7 @@ void usage_attached(struct cluster *cluster, struct program *program)
     if (!used)
         return;
     program->used = used;
+    program->counted = true;
     used->program = program;
     used->unsaved = true;
     go_on(server, used);
@@ -308,8 +311,8 @@ static void ask_node(struct cluster *cluster, const struct server *server, const
 static void linger(struct cluster *cluster, struct server *server, struct used *used, const char *why, bool asked)
 {
     used->program = NULL;
-    used->lingers = true;
-    used->unsaved = true;
+    used->lingers = used->unsaved = true;
+    used->lingers_since = loop_time();
     snprintf(used->row.why, sizeof used->row.why, "%s", why);
     if (!asked)
         ask_node(cluster, server, used);
@@ -342,6 +345,33 @@ void usage_named(struct cluster *cluster, const struct vm *vm)
         }
 }
 
+/* What the row had at that time, nearly. */
+static uint64_t sm_us_at(const struct used *used, int64_t when)
+{
+    struct used_past from = { used->row.begun, 0 }, to = { used->row.accrued, used->row.sm_us };
+    unsigned oldest = used->pasts > PASTS ? used->pasts - PASTS : 0;
+    for (unsigned i = oldest; i < used->pasts; i++) {
+        const struct used_past *past = &used->past[i % PASTS];
+        if (past->when <= when)
+            from = *past;
+        else if (past->when < to.when)
+            to = *past;
+    }
+    if (when >= to.when || to.when <= from.when)
+        return to.sm_us;
+    double part = (double)(when - from.when) / (double)(to.when - from.when);
+    return from.sm_us + (uint64_t)((double)(to.sm_us - from.sm_us) * part);
+}
+
+/* It may be served again: what it has until then is its own only if it is. */
+static void note_left(struct used *used, int64_t ended)
+{
+    if (!ended)
+        return;
+    used->left = ended;
+    used->left_sm_us = sm_us_at(used, ended);
+}
+
 void usage_left(struct cluster *cluster, struct server *server, const node_left *left)
 {
     struct used *used = row_of(server, left->prog);
@@ -350,13 +380,25 @@ void usage_left(struct cluster *cluster, struct server *server, const node_left 
         return;
     if (left->fault)
         used->fault = left->fault;
-    if (used->program)
-        return; /* its client manager says that it goes on */
+    if (left->ended < 0) {
+        used->left = 0;
+        return;
+    }
     int64_t ended = left->ended > used->row.begun && left->ended < now ? left->ended : 0;
-    if (!server->counted.behind)
-        usage_accrue_until(cluster, server, now);
-    else if (ended)
+    if (ended)
         usage_accrue_until(cluster, server, ended);
+    if (used->program) {
+        note_left(used, ended);
+        return;
+    }
+    if (used->left && ended <= used->left) {
+        used->row.sm_us = used->left_sm_us;
+        ended = used->left;
+    } else if (ended) {
+        used->row.sm_us = sm_us_at(used, ended);
+    } else if (!server->counted.behind) {
+        usage_accrue_until(cluster, server, now);
+    }
     row_end(cluster, used, ended ? ended : server->counted.behind ? used->row.accrued : now,
             *used->row.why ? used->row.why : away);
 }
@@ -396,6 +438,51 @@ void usage_node_away(struct cluster *cluster, struct node *node)
             usage_accrue(cluster, server);
             server->counted.behind = true;
         }
+}
+
+/* A moment after its end its node would have said that nobody serves it. */
+static bool is_served(const struct server *server, const struct used *used)
+{
+    return used->lingers && !server->counted.behind && loop_time() - used->lingers_since > second_us;
+}
+
+size_t usage_served_alone(const struct server *server)
+{
+    size_t count = 0;
+    for (const struct used *used = server->counted.rows; used; used = used->next)
+        count += is_served(server, used);
+    return count;
+}
+
+static int by_program(const void *a, const void *b)
+{
+    const struct served_alone *one = a, *other = b;
+    return (one->row->program > other->row->program) - (one->row->program < other->row->program);
+}
+
+struct served_alone *usage_list_served(struct cluster *cluster, uint64_t after, size_t *count)
+{
+    struct served_alone *list = NULL;
+    size_t room = 0;
+    *count = 0;
+    for (size_t i = 0; i < cluster->servers.count; i++) {
+        struct server *server = map_at(&cluster->servers, i);
+        for (struct used *used = server->counted.rows; used; used = used->next) {
+            if (used->row.program <= after || !is_served(server, used))
+                continue;
+            if (*count == room) {
+                room = room ? 2 * room : 16;
+                struct served_alone *more = realloc(list, room * sizeof *list);
+                if (!more)
+                    return list;
+                list = more;
+            }
+            list[(*count)++] = (struct served_alone){ server, &used->row };
+        }
+    }
+    if (*count)
+        qsort(list, *count, sizeof *list, by_program);
+    return list;
 }
 
 /* ---- from the DB ---- */

@@ -29,14 +29,27 @@ struct total {
     bool unsaved; /* the resource DB could not be given `saved` */
 };
 
+/* What a row had now and then, for a node that says later when a worker ended: one each PAST_US, the newest last in
+   the ring. */
+enum { PASTS = 16, PAST_US = 1500000 };
+struct used_past {
+    int64_t when;
+    uint64_t sm_us;
+};
+
 /* A row of usage. */
 struct used {
     struct db_usage row;
+    struct used_past past[PASTS];
+    unsigned pasts; /* so many were noted; the newest is past[(pasts - 1) % PASTS] */
     struct used *next, **back; /* of those that go on on its server; back NULL: it has ended */
     struct used *later;        /* of those of its VM that have ended: the next one */
     size_t at;                 /* in usage.rows */
     struct program *program;   /* that it goes on with; NULL: none */
     bool lingers;              /* the program has gone; its node has not said yet that no worker serves it */
+    int64_t lingers_since;
+    int64_t left;              /* the program is there, and no worker has served it since then; 0: one does, or may */
+    uint64_t left_sm_us;       /* what the row had then */
     bool unsaved;              /* the resource DB has not been given its newest state */
     bool stored;               /* the DB has a row of it */
     uint32_t fault;            /* a CUDA error that took a session of it along; 0: none is known */

@@ -237,6 +237,8 @@ def the_trail_is_as_its_schema_says():
     need(any(row.get("command") == "ADMIN_NODE_ADD" and row.get("node") == "n2" and row["who"].startswith("oscar")
              for row in refused), refused)
     need(all(row.get("command") for row in refused), refused)
+    need(any(row.get("command") == "ADMIN_NODE" and row.get("action") in ("drain", "remove") for row in refused),
+         refused)
     before = len(rows)
     for words in (["--grouping", "off"], ["--grouping", "off"], ["--sms", "2"]):
         ctl("vm", "set", "alpha", *words)

@@ -5,6 +5,8 @@ HOLDER is control_client_program: it takes memory, and goes on when it is given 
 children end with errors 700, 716 and 719.
 
 shows: usage: a program that leaves its client manager and keeps its session is charged, also over a restart
+shows: usage: who is served without a client manager is listed, counts at its server, and can be killed
+shows: usage: a program that ends while a node manager or client manager is away is charged until its worker's end
 shows: usage: an outage of the cluster manager is charged to those who were there; who left meanwhile, until then
 shows: usage: why a program's use ended, by a word and a sentence: exit, killed, stopped, an error of CUDA
 shows: usage: programs, SM-seconds and why they ended, by VM, user, day, GPU; nothing counts twice after kill -9
@@ -73,6 +75,8 @@ class Holder:
 
 @case
 def programs_are_counted():
+    cluster.ctl("move", "list", "-o", "custom=N:nonsense", expect=2)        # of an empty list, too
+    cluster.ctl("move", "list", "-o", "custom=N:id")
     for _ in range(2):
         Holder().attached().end()
     rows = until(lambda: [row for row in used() if row["ended"]][1:] and used(), "two rows that have ended")
@@ -132,9 +136,18 @@ def who_leaves_the_client_manager_is_charged():
     time.sleep(1)
     again()
     until(lambda: row()["sm_seconds"] > shown["sm_seconds"] + 8, "it is charged over a restart")
-    hidden.end()
-    until(lambda: row()["ended"], "it ends with its session")
+    number = row()["program"]
+    listed = until(lambda: [one for one in cluster.json("program", "list") if one["id"] == number], "it is listed")[0]
+    need(listed["state"] == "running" and "has left its client manager" in listed["why"], listed)
     keeper.end()
+    server = until(lambda: [one for one in cluster.json("server", "list") if one["programs"] == 1], "it counts")[0]
+    refused = cluster.ctl.run("server", "stop", str(server["id"]))
+    need(refused.returncode == 7 and "1 programs use server" in refused.stderr, refused)
+    cluster.ctl("program", "kill", str(number))
+    until(lambda: row()["ended"], "it ends with its session")
+    need(row()["reason"] == "killed", row())
+    hidden.process.kill()
+    hidden.process.wait()
     until(lambda: used()[before]["ended"], "all have ended")
 
 
@@ -159,6 +172,44 @@ def an_outage_is_charged():
     need(time.monotonic() - back < 15, "the outage itself was not charged")
     other.end()
     until(lambda: used()[before + 1]["ended"], "both have ended")
+
+
+def ended_while_away(daemon):
+    """A program ends while this daemon is away: how many seconds after its end its row ends, and its SM-seconds."""
+    before, holder = len(used()), Holder().attached()
+    until(lambda: len(used()) == before + 1 and written(), "a row")
+    again = cluster.kill(daemon)
+    holder.end()
+    gone = datetime.datetime.now(datetime.timezone.utc)
+    time.sleep(5)
+    again()
+    until(lambda: used()[before]["ended"], "its end is known", seconds=60)
+    row = used()[before]
+    ended, begun = (datetime.datetime.fromisoformat(row[key].replace("Z", "+00:00")) for key in ("ended", "begun"))
+    need(abs((ended - gone).total_seconds()) < 2 and row["sm_seconds"] < 4 * ((gone - begun).total_seconds() + 2.5),
+         f"{row}, it ended at {gone}")
+
+
+@case
+def what_ends_while_a_manager_is_away():
+    ended_while_away("node-1")
+    ended_while_away("client-manager")
+
+
+@case
+def one_program_is_one():
+    count = lambda: cluster.json("usage")[0]["programs"]
+    before, rows, holder = count(), len(used()), Holder().attached()
+    number = str(until(lambda: cluster.json("program", "list"), "a program")[0]["id"])
+    state = lambda: cluster.json("program", "list")[0]["state"]
+    until(lambda: state() == "running", "it runs")
+    cluster.ctl("program", "suspend", number)
+    until(lambda: state() == "suspended", "it is suspended")
+    cluster.ctl("program", "resume", number)
+    until(lambda: state() == "running", "it runs again")
+    holder.end()
+    until(lambda: all(row["ended"] for row in used()), "it has ended")
+    need(count() == before + 1 and len(used()) == rows + 2 and used()[rows]["reason"] == "suspended", used()[rows:])
 
 
 @case
