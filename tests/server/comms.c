@@ -440,6 +440,19 @@ TEST(calls_that_differ_are_named)
     end();
 }
 
+TEST(a_rank_that_does_not_call_is_named_when_the_time_is_over)
+{
+    setenv("FLYT_COMM_TIMEOUT", "1", 1);
+    begin();
+    unsetenv("FLYT_COMM_TIMEOUT");
+    fill(100);
+    for (int r = 0; r < 2; r++)
+        op(r, (comm_op_args){ .kind = COMM_ALL_REDUCE, .type = COMM_INT32, .count = 100 });
+    usleep(800000);
+    all_end("expected from rank");
+    end();
+}
+
 TEST(an_abort_is_local_and_at_once)
 {
     begin();

@@ -16,11 +16,12 @@
 #include <string.h>
 
 #include "cpu/common/clock.h"
+#include "cpu/common/env.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "cpu/rpc/transport/channel.h"
 
-enum { LEAVE_MS = 1000 };
+enum { LEAVE_MS = 1000, FOREVER_S = 1000000 };
 
 bool comms_offered(const struct session *session)
 {
@@ -35,6 +36,9 @@ struct comms *comms_create(struct session *session, const struct comms_ways *way
         return NULL;
     comms->session = session;
     comms->ways = ways;
+    const char *seconds = env_get("FLYT_COMM_TIMEOUT");
+    long limit = seconds ? strtol(seconds, NULL, 10) : 0;
+    comms->patience = (limit > 0 && limit < FOREVER_S ? (uint64_t)limit : FOREVER_S) * CLOCK_NS_PER_SECOND;
     pthread_mutex_init(&comms->lock, NULL);
     pthread_cond_init(&comms->changed, NULL);
     return comms;

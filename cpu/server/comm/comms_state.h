@@ -42,6 +42,7 @@ struct comms {
     const struct comms_ways *ways;
     struct list all, places, operations;
     unsigned count;
+    uint64_t patience;      /* ns in which an operation that was begun must be complete */
     bool used;              /* a thread was started: nothing here is freed any more */
     pthread_mutex_t lock;   /* a leaf */
     pthread_cond_t changed; /* an operation is over, or a communicator has gone */

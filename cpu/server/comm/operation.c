@@ -27,12 +27,11 @@
 #include "cpu/server/memory/memory.h"
 #include "cpu/server/stream/host_function.h"
 
-#define NO_DEADLINE (clock_now() + UINT64_C(1000000) * CLOCK_NS_PER_SECOND)
-
 /* ---- in the communicator's thread ---- */
 
 /* cpu/comm does no all-to-all in place: it gets a copy of what this rank gives. */
-static int call_carry_out(const struct comms_ways *ways, struct server_comm_operation *o, char *error)
+static int call_carry_out(const struct comms_ways *ways, struct server_comm_operation *o, uint64_t deadline,
+                          char *error)
 {
     const bool copies = o->call.kind == COMM_ALL_TO_ALL && o->call.in == o->call.out && o->out_size;
     void *copy = copies ? malloc(o->out_size) : NULL;
@@ -42,17 +41,19 @@ static int call_carry_out(const struct comms_ways *ways, struct server_comm_oper
         o->call.in = memcpy(copy, o->call.out, o->out_size);
     if (o->factor_view)
         memcpy(o->factor, o->factor_view, ways->type_size(o->call.type));
-    int status = ways->call(o->comm->comm, &o->call, NO_DEADLINE, error);
+    int status = ways->call(o->comm->comm, &o->call, deadline, error);
     free(copy);
     return status;
 }
 
 void operation_carry_out(struct server_comm_operation *o)
 {
-    const struct comms_ways *ways = o->inside.session->comms->ways;
+    const struct comms *comms = o->inside.session->comms;
+    const struct comms_ways *ways = comms->ways;
+    const uint64_t deadline = clock_now() + comms->patience;
     char error[RPC_ERROR_SIZE] = "";
-    o->status = o->is_messages ? ways->exchange(o->comm->comm, o->messages, o->message_count, NO_DEADLINE, error)
-                               : call_carry_out(ways, o, error);
+    o->status = o->is_messages ? ways->exchange(o->comm->comm, o->messages, o->message_count, deadline, error)
+                               : call_carry_out(ways, o, deadline, error);
     if (o->status == -EINVAL) /* else it has ended by itself */
         ways->abort(o->comm->comm, -ECANCELED, error);
 }
