@@ -60,15 +60,16 @@ nccl_result nccl_unsupported(const char *name)
 
 const char *ncclGetErrorString(nccl_result result)
 {
-    static const char *const texts[NCCL_RESULTS] = { [NCCL_SUCCESS] = "no error",
-                                                     [NCCL_CUDA_ERROR] = "unhandled cuda error",
-                                                     [NCCL_SYSTEM_ERROR] = "unhandled system error",
-                                                     [NCCL_INTERNAL_ERROR] = "internal error",
-                                                     [NCCL_INVALID_ARGUMENT] = "invalid argument",
-                                                     [NCCL_INVALID_USAGE] = "invalid usage",
-                                                     [NCCL_REMOTE_ERROR] = "remote process exited or there was a "
-                                                                           "network error",
-                                                     [NCCL_IN_PROGRESS] = "NCCL operation in progress" };
+    static const char *const texts[NCCL_RESULTS] = {
+        [NCCL_SUCCESS] = "no error",
+        [NCCL_CUDA_ERROR] = "unhandled cuda error",
+        [NCCL_SYSTEM_ERROR] = "unhandled system error",
+        [NCCL_INTERNAL_ERROR] = "internal error",
+        [NCCL_INVALID_ARGUMENT] = "invalid argument",
+        [NCCL_INVALID_USAGE] = "invalid usage",
+        [NCCL_REMOTE_ERROR] = "remote process exited or there was a network error",
+        [NCCL_IN_PROGRESS] = "NCCL operation in progress",
+    };
     return (unsigned)result < NCCL_RESULTS ? texts[result] : "unknown result code";
 }
 
