@@ -117,6 +117,12 @@ static nccl_result distinct(const struct nccl_comm *comm, const struct rank_card
 static nccl_result listen_to(struct nccl_comm *comm, int peer, struct rank_link *link)
 {
     char why[CORE_WHY_SIZE], key[40];
+    bool links;
+    if (core_comms_offered(&links) && !links)
+        return nccl_fail(NCCL_INVALID_USAGE,
+                         "rank %d is of another process, and the GPU server %s has no links: it "
+                         "is started with --links, which names where they may go",
+                         peer, core_server_address());
     int code = core_link_listen(&comm->links[peer], link->handles, &link->count, why);
     if (code) {
         comm->links[peer] = CORE_COMM_NEAR;
