@@ -113,6 +113,7 @@ int command_usage(struct flytctl *ctl)
     if (!grouping)
         return print_rows(ctl, rows, program_columns, COUNT(program_columns), none);
     const struct column columns[] = {
+        { "VM", "vm", COLUMN_TEXT, NULL, 0 },
         { grouping->title, grouping->key, grouping->kind, NULL, 0 },
         { "SM-SECONDS", "sm_seconds", COLUMN_NUMBER, NULL, 0 },
         { "PROGRAMS", "programs", COLUMN_NUMBER, NULL, 0 },
@@ -121,7 +122,8 @@ int command_usage(struct flytctl *ctl)
         { "FIRST", "begun", COLUMN_TIME, NULL, 2 },
         { "LAST", "ended", COLUMN_TIME, NULL, 2 },
     };
-    return print_rows(ctl, rows, columns, COUNT(columns), none);
+    const size_t skipped = !grouping->per_vm;
+    return print_rows(ctl, rows, columns + skipped, COUNT(columns) - skipped, none);
 }
 
 /* ---- program why ---- */

@@ -2,13 +2,14 @@
 #include "control-managers/flytctl/usage_rows.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 static const struct usage_grouping groupings[] = {
-    { "vm", "VM", "vm", COLUMN_TEXT },       { "user", "USER", "user", COLUMN_NUMBER },
-    { "day", "DAY", "day", COLUMN_TEXT },    { "gpu", "GPU", "gpu", COLUMN_TEXT },
-    { "node", "NODE", "node", COLUMN_TEXT },
+    { "vm", "VM", "vm", COLUMN_TEXT, false },       { "user", "USER", "user", COLUMN_NUMBER, true },
+    { "day", "DAY", "day", COLUMN_TEXT, false },    { "gpu", "GPU", "gpu", COLUMN_TEXT, false },
+    { "node", "NODE", "node", COLUMN_TEXT, false },
 };
 
 const struct usage_grouping *usage_grouping_find(const char *by)
@@ -89,32 +90,69 @@ static void add_row(json_t *sum, const json_t *row)
         json_object_set(sum, "ended", json_object_get(row, "ended"));
 }
 
+enum { GROUP_SIZE = 2 * CTL_MAX_NAME + 32 };
+
+/* What the rows of a group have in common. Users of two VMs are not the same people. */
+static void group_of(const json_t *row, const struct usage_grouping *grouping, char out[GROUP_SIZE])
+{
+    const json_t *value = json_object_get(row, grouping->key);
+    if (json_is_string(value))
+        snprintf(out, GROUP_SIZE, "%s", json_string_value(value));
+    else if (grouping->per_vm)
+        snprintf(out, GROUP_SIZE, "%lld %s", json_is_null(value) ? -1LL : (long long)json_integer_value(value),
+                 json_string_value(json_object_get(row, "vm")));
+    else
+        *out = '\0';
+}
+
+static void add_to_group(json_t *found, json_t *list, json_t *row, const struct usage_grouping *grouping)
+{
+    static const char *const kept[] = { "programs", "sm_seconds", "sms", "memory", "begun", "ended" };
+    char group[GROUP_SIZE];
+    group_of(row, grouping, group);
+    json_t *sum = json_object_get(found, group);
+    if (sum) {
+        add_row(sum, row);
+        return;
+    }
+    sum = json_object();
+    if (grouping->per_vm)
+        json_object_set(sum, "vm", json_object_get(row, "vm"));
+    json_object_set(sum, grouping->key, json_object_get(row, grouping->key));
+    for (size_t k = 0; k < COUNT(kept); k++)
+        json_object_set(sum, kept[k], json_object_get(row, kept[k]));
+    json_object_set_new(found, group, sum);
+    json_array_append(list, sum);
+}
+
+/* Each of several GPUs has an equal part of the row. */
+static void add_to_gpus(json_t *found, json_t *list, const json_t *row, const struct usage_grouping *grouping)
+{
+    char *names = strdup(json_string_value(json_object_get(row, "gpu"))), *rest = names, *name;
+    double count = 1, seconds = json_real_value(json_object_get(row, "sm_seconds"));
+    for (const char *at = names; at && (at = strchr(at, ',')); at++)
+        count++;
+    while (names && (name = strsep(&rest, ","))) {
+        json_t *part = json_copy((json_t *)(uintptr_t)row);
+        json_object_set_new(part, "gpu", json_string(name));
+        json_object_set_new(part, "sm_seconds", json_real(seconds / count));
+        add_to_group(found, list, part, grouping);
+        json_decref(part);
+    }
+    free(names);
+}
+
 json_t *usage_sums(json_t *rows, const struct usage_grouping *grouping)
 {
     json_t *found = json_object(), *list = json_array(), *row;
+    const bool of_gpus = strcmp(grouping->key, "gpu") == 0;
     size_t i;
-    char key[CTL_MAX_NAME + 1];
     json_array_foreach(rows, i, row)
     {
-        static const char *const kept[] = { "programs", "sm_seconds", "sms", "memory", "begun", "ended" };
-        const json_t *value = json_object_get(row, grouping->key);
-        if (json_is_string(value))
-            snprintf(key, sizeof key, "%s", json_string_value(value));
-        else if (json_is_null(value))
-            *key = '\0';
+        if (of_gpus)
+            add_to_gpus(found, list, row, grouping);
         else
-            snprintf(key, sizeof key, "%lld", (long long)json_integer_value(value));
-        json_t *sum = json_object_get(found, key);
-        if (sum) {
-            add_row(sum, row);
-            continue;
-        }
-        sum = json_object();
-        json_object_set(sum, grouping->key, json_object_get(row, grouping->key));
-        for (size_t k = 0; k < COUNT(kept); k++)
-            json_object_set(sum, kept[k], json_object_get(row, kept[k]));
-        json_object_set_new(found, key, sum);
-        json_array_append(list, sum);
+            add_to_group(found, list, row, grouping);
     }
     json_decref(found);
     json_decref(rows);

@@ -8,6 +8,7 @@
 struct usage_grouping {
     const char *by, *title, *key;
     enum column_kind kind;
+    bool per_vm; /* the key means something within a VM only */
 };
 const struct usage_grouping *usage_grouping_find(const char *by); /* NULL: there is none of that name */
 

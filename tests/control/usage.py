@@ -334,7 +334,7 @@ def a_vm_with_many_users_loses_its_own_rows():
         for number in range(2400):
             insert(db, number, 1, 2, 1000 + number, vm="loud", program=10**5 + number, executable="/bin/loop")
             if number < 40:
-                insert(db, 5000 + number, 1, 2, 7, vm="quiet", program=2 * 10**5 + number, executable="/bin/work")
+                insert(db, 5000 + number, 1, 2, 7, gpu="g,h", vm="quiet", program=2 * 10**5 + number, executable="/bin/work")
     again()
     def rows(vm):
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
@@ -350,7 +350,11 @@ def a_vm_with_many_users_loses_its_own_rows():
     need(sum(programs for *_, programs in rows("loud")) == 2400, "rows were lost")
     several = [row for row in rows("loud") if row[1] == 2**32 - 1]
     need(several and several[0][0] == 2, "no sum of several users")
+    gpus = {row["gpu"]: row["sm_seconds"] for row in cluster.json("usage", "--by", "gpu", "--vm", "quiet")}
+    need(gpus == {"g": 40 * 1800, "h": 40 * 1800}, gpus)
     need(rows("quiet") == [(1, 7, 1)] * 40, rows("quiet"))
+    parts = {(row["vm"], row["user"]) for row in cluster.json("usage", "--by", "user")}
+    need({("quiet", 7), ("loud", 1000)} <= parts, "users of two VMs are one")
     users = cluster.json("usage", "--by", "user", "--vm", "loud")
     need(sum(row["programs"] for row in users) == 2400 and [row for row in users if row["user"] is None], users[:3])
 
