@@ -383,6 +383,8 @@ void node_handle_report(struct conn *conn, struct loop_call *call, void *object)
             struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.left.server);
             if (server && server->node == node)
                 usage_left(cluster, server, &body->node_report_body_u.left);
+            else if (!server)
+                usage_left_lost(cluster, node, &body->node_report_body_u.left);
         } else if (body->kind == NODE_REPORT_LOG) {
             log_came(cluster, node, &body->node_report_body_u.log);
         } else {

@@ -4,6 +4,7 @@
  *   placed -> (row durable) -> ordered -> RUNNING as reported -> stopping -> gone
  */
 #include "control-managers/cluster-manager/resize.h"
+#include "control-managers/cluster-manager/usage.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -251,6 +252,7 @@ void server_gone(struct cluster *cluster, struct server *server, ctl_code code, 
     cluster_event(cluster, deliberate ? ADMIN_INFO : ADMIN_WARNING, deliberate ? "server-ended" : "server-lost", &which,
                   "%.900s (%zu programs used it)", text, server->program_count);
     server->state = CTL_SERVER_ENDED;
+    usage_settle(cluster, server);
     release_programs(cluster, server, code, text);
     resize_server_gone(cluster, server, text);
     store_delete_server(cluster, server->row.id);

@@ -319,6 +319,46 @@ void usage_accrue(struct cluster *cluster, struct server *server)
         usage_accrue_until(cluster, server, loop_time());
 }
 
+void usage_settle(struct cluster *cluster, struct server *server)
+{
+    size_t sharers = 0;
+    if (cluster->stopping)
+        return;
+    usage_accrue_until(cluster, server, loop_time());
+    server->counted.behind = false;
+    for (const struct used *used = server->counted.rows; used; used = used->next)
+        sharers++;
+    for (struct used *used = server->counted.rows; used && !server->node->registered; used = used->next) {
+        used->rate = (double)server->row.sms * (double)server->gpu_count / (double)sharers;
+        cluster->usage->lost++;
+    }
+}
+
+void usage_add_to_totals(struct cluster *cluster, const struct db_usage *row, uint64_t sm_us)
+{
+    char gpus[DB_GPUS_SIZE], *rest = gpus, *gpu;
+    size_t count = 1;
+    snprintf(gpus, sizeof gpus, "%s", row->gpu);
+    for (const char *at = gpus; (at = strchr(at, ',')); at++)
+        count++;
+    struct total *vm = total_make(cluster, TOTAL_VM, row->vm, 0), *node = total_make(cluster, TOTAL_NODE, row->node, 0);
+    struct total *both[] = { vm, node };
+    for (int i = 0; i < 2; i++)
+        if (both[i]) {
+            both[i]->sm_us += sm_us;
+            both[i]->saved_sm_us += sm_us;
+            both[i]->unsaved = true;
+        }
+    while ((gpu = strsep(&rest, ","))) {
+        struct total *total = total_make(cluster, TOTAL_GPU, gpu, 0);
+        if (!total)
+            continue;
+        total->sm_us += sm_us / count;
+        total->saved_sm_us += sm_us / count;
+        total->unsaved = true;
+    }
+}
+
 void usage_server_gone(struct cluster *cluster, struct server *server)
 {
     if (cluster->stopping)

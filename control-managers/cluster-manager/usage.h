@@ -34,11 +34,14 @@ void usage_accrue(struct cluster *, struct server *);
 void usage_attached(struct cluster *, struct program *);                  /* it has program->server now */
 void usage_detached(struct cluster *, struct program *, const char *why); /* still has program->server */
 void usage_named(struct cluster *, const struct vm *); /* its client manager has named all programs that it has */
+void usage_settle(struct cluster *, struct server *); /* it goes: all is charged until now, whoever is away */
 void usage_server_gone(struct cluster *, struct server *);
 void usage_node_away(struct cluster *, struct node *);
 void usage_node_back(struct cluster *, struct node *); /* it has registered */
 /* No worker of the server serves the program any more. */
 void usage_left(struct cluster *, struct server *, const node_left *);
+/* The same of a server that was lost with this node, which is back. */
+void usage_left_lost(struct cluster *, const struct node *, const node_left *);
 
 /* Programs that have left their client manager, and that workers serve all the same: how many on this server; those
    with greater ids than `after`, in the order of their ids, to be freed. */

@@ -104,6 +104,7 @@ static void drop(struct usage *usage, struct used *used)
         if (!vm->count)
             free(map_remove(&usage->vms, used->row.vm));
     }
+    usage->lost -= used->rate > 0;
     usage->rows[used->at] = NULL;
     usage->gaps++;
     usage->generation++;
@@ -401,6 +402,33 @@ void usage_left(struct cluster *cluster, struct server *server, const node_left 
     }
     row_end(cluster, used, ended ? ended : server->counted.behind ? used->row.accrued : now,
             *used->row.why ? used->row.why : away);
+}
+
+void usage_left_lost(struct cluster *cluster, const struct node *node, const node_left *left)
+{
+    struct usage *usage = cluster->usage;
+    struct used *used = NULL;
+    int64_t now = loop_time();
+    for (size_t i = usage->count; left->ended > 0 && usage->lost && i-- > 0 && !used;) {
+        struct used *one = usage->rows[i];
+        if (one && one->rate > 0 && one->row.program == left->prog && one->row.server == left->server &&
+            strcmp(one->row.node, node->row.name) == 0)
+            used = one;
+    }
+    if (!used)
+        return;
+    int64_t ended = left->ended < now ? left->ended : now;
+    if (ended > used->row.ended) {
+        uint64_t more = (uint64_t)((double)(ended - used->row.ended) * used->rate);
+        used->row.sm_us += more;
+        usage_add_to_totals(cluster, &used->row, more);
+    } else {
+        used->row.sm_us = sm_us_at(used, ended);
+    }
+    used->row.ended = ended > used->row.begun ? ended : used->row.begun;
+    used->rate = 0;
+    usage->lost--;
+    usage_save_row(cluster, used);
 }
 
 void usage_end_rows(struct cluster *cluster, struct server *server, const char *why)

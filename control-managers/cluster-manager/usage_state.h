@@ -52,6 +52,7 @@ struct used {
     uint64_t left_sm_us;       /* what the row had then */
     bool unsaved;              /* the resource DB has not been given its newest state */
     bool stored;               /* the DB has a row of it */
+    double rate;               /* its SMs when its server was lost with its node, which may say more; 0: it was not */
     uint32_t fault;            /* a CUDA error that took a session of it along; 0: none is known */
 };
 
@@ -74,6 +75,7 @@ struct usage {
     uint32_t generation;
     uint64_t read_until; /* loop_now; 0: nobody reads */
     bool read_lately;    /* nothing was summed since somebody read */
+    size_t lost;  /* rows with a rate */
     size_t fresh; /* rows, the newest ones, that the DB has not been given yet */
     struct loop_timer save, save_fresh, grow_old;
 };
@@ -86,6 +88,8 @@ void usage_end_rows(struct cluster *, struct server *, const char *why);
 void usage_grow_old(struct cluster *);
 /* ---- usage.c ---- */
 void usage_save_soon(struct cluster *); /* there is one more fresh row */
+/* More, or less, was used than the totals of these know. They do not fall. */
+void usage_add_to_totals(struct cluster *, const struct db_usage *, uint64_t sm_us);
 void usage_accrue_until(struct cluster *, struct server *, int64_t when);
 
 #endif

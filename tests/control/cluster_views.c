@@ -5,7 +5,7 @@
  *   are named, and nobody is answered twice
  * shows: figures: a report that comes twice, is lost, or says less counts once or nothing; no total falls over kill -9
  * shows: usage: a row ends when no worker serves the program; at once with a node of minor 8; a node that was away
- *   says when; who asks page by page sees each row once
+ *   says when, also one that was lost; who asks page by page sees each row once
  * shows: a VM's own view: its entitlement, servers and programs, with place and reason, and nothing of another VM
  */
 #include "tests/control/cluster_rig.h"
@@ -324,6 +324,40 @@ TEST(test_usage_with_a_node_of_minor_8)
     rig_run_ms(200);
     usage_of(ids[2], &later);
     assert_true(!later.ended && later.sm_us > row.sm_us); /* it is charged by what this manager sees */
+    rig_destroy();
+}
+
+/* It is lost with two programs that share a server. When it is back it says that one left long before, and that the
+   other went on. */
+TEST(test_usage_of_a_lost_node)
+{
+    rig_create("silence = { suspect = 1.0; lost = 3.0; };\n");
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 8, 4 * GIB, 0, true, "");
+    struct fake_program *first = client_run(&a, CLIENT_WAIT_NO), *second = client_run(&a, CLIENT_WAIT_NO);
+    rig_until(first->running && second->running, SOON_MS);
+    uint64_t ids[] = { first->id, second->id }, server = first->server;
+    rig_run_ms(300);
+    node_close(&n1);
+    rig_run_ms(300);
+    int64_t left = loop_time();
+    rig_until(has_ended(ids[0]) && has_ended(ids[1]), 10000);
+    admin_usage_row one = { .prog = 0 }, other = { .prog = 0 }, now = { .prog = 0 };
+    usage_of(ids[0], &one);
+    usage_of(ids[1], &other);
+    assert_true(one.sm_us > 4 * 1200000 && one.sm_us < other.sm_us + 500000 && other.sm_us < one.sm_us + 500000);
+    rig_run_ms(500);
+    node_reopen(&n1);
+    rig_until(n1.registered, SOON_MS);
+    node_say_left(&n1, server, ids[0], left);
+    node_say_left(&n1, server, ids[1], loop_time());
+    node_say_left(&n1, server, ids[1], loop_time()); /* counts once */
+    rig_run_ms(300);
+    usage_of(ids[0], &now);
+    assert_true(now.ended == left && now.sm_us < one.sm_us - 4 * 800000);
+    usage_of(ids[1], &now);
+    assert_true(now.ended > other.ended && now.sm_us > other.sm_us + 4 * 400000);
+    assert_true(now.sm_us < other.sm_us + 4 * (uint64_t)(now.ended - other.ended + 100000));
     rig_destroy();
 }
 

@@ -53,7 +53,7 @@ struct view {
 static int complain(const char *socket, const char *why)
 {
     fprintf(stderr,
-            "flyt-smi: the client manager of this machine, at %s, does not say what this VM has: %s. It is the "
+            "flyt: the client manager of this machine, at %s, does not say what this VM has: %s. It is the "
             "cluster's part on this machine; with FLYT_SERVER programs do without it, and `flyt-smi` shows their GPU\n",
             socket, why);
     return EXIT_NOBODY;
