@@ -40,7 +40,7 @@ void usage_node_away(struct cluster *, struct node *);
 void usage_node_back(struct cluster *, struct node *); /* it has registered */
 /* No worker of the server serves the program any more. */
 void usage_left(struct cluster *, struct server *, const node_left *);
-/* The same of a server that was lost with this node, which is back. */
+/* No worker serves a program of a server that was lost with this node, which is back. */
 void usage_left_lost(struct cluster *, const struct node *, const node_left *);
 
 /* Programs that have left their client manager, and that workers serve all the same: how many on this server; those

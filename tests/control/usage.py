@@ -334,7 +334,7 @@ def a_vm_with_many_users_loses_its_own_rows():
         for number in range(2400):
             insert(db, number, 1, 2, 1000 + number, vm="loud", program=10**5 + number, executable="/bin/loop")
             if number < 40:
-                insert(db, 5000 + number, 1, 2, 7, gpu="g,h", vm="quiet", program=2 * 10**5 + number, executable="/bin/work")
+                insert(db, 5000 + number, 1, 2, 7, gpu="g,h", vm="quiet", program=2 * 10**5 + number)
     again()
     def rows(vm):
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
