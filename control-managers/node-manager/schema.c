@@ -7,6 +7,7 @@
 static const char *const gpu_kinds[] = { "auto", "nvidia", "software", NULL };
 static const char *const sandboxes[] = { "best-effort", "required", "off", NULL };
 static const char *const tls_words[] = { "auto", "on", "off", NULL };
+const char *const node_log_words[] = { "error", "warning", "info", "debug", NULL };
 const char *const node_clear_words[] = { "auto", "always", "never", NULL };
 static const char *const thread_modes[] = { "process-per-client", NULL };
 
@@ -98,6 +99,14 @@ static const struct config_key keys[] = {
       .max = 1 << 20,
       .reload = true,
       .help = "How much of the end of each such log is kept, at most 1M." },
+    { .path = "node.log-level",
+      .kind = CONFIG_CHOICE,
+      .offset = AT(log_level),
+      .initial = "info",
+      .choices = node_log_words,
+      .reload = true,
+      .help = "Which messages GPU servers write into their logs, from their next start on; $FLYT_LOG of the daemon has "
+              "precedence." },
     { .path = "virt-server.program-path",
       .kind = CONFIG_PATH,
       .offset = AT(program),

@@ -25,6 +25,7 @@ struct node_config {
     double report_period;
     int64_t logs_kept;
     uint64_t log_size;
+    int log_level; /* of node_log_words */
     char *program;
     int thread_mode;
     struct config_strings arguments;
@@ -46,7 +47,7 @@ struct node_config {
 };
 
 extern const struct config_schema node_schema;
-extern const char *const node_clear_words[];
+extern const char *const node_clear_words[], *const node_log_words[];
 
 /* An item of virt-server.shared-memory, "VM=SIZE" or "VM=SIZE:PROGRAMS": the length of the VM's name, bytes, and how
    many programs may share them. False: it is something else. */

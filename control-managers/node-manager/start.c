@@ -90,6 +90,8 @@ static void make_environment(const struct server *server, const struct gpu *gpu,
     for (char **variable = environ; *variable; variable++)
         if (inherited(*variable))
             add_word(words, "%s", *variable);
+    if (!getenv("FLYT_LOG"))
+        add_word(words, "FLYT_LOG=%s", node_log_words[server->node->config->log_level]);
     add_word(words, "TMPDIR=%s", folder);
     add_word(words, "HOME=%s", folder);
     add_word(words, "FLYT_CLEAR_MEMORY=%s", node_clear_words[server->node->config->clear]);

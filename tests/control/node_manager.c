@@ -268,6 +268,7 @@ TEST_WITH(test_several_gpus, setup, teardown)
         { twice, 2, CTL_INVALID, "named twice" },
         { gpus, 0, CTL_INVALID, "1 to 16 GPUs" },
     };
+    unsetenv("FLYT_LOG");
     environment[0] = (char *)(uintptr_t)"FLYT_SOFTGPU_DEVICES=3";
     pid_t node = start_node();
     assert_int_equal(fake.node_args.gpus.gpus_len, 3);
@@ -282,6 +283,7 @@ TEST_WITH(test_several_gpus, setup, teardown)
     pid_t server = (pid_t)fake_server(1)->pid;
     assert_true(has_variable(server, "FLYT_SOFTGPU_DEVICES=", "2") && has_variable(server, "FLYT_SOFTGPU_SMS=", "2"));
     assert_true(has_variable(server, "FLYT_TENANT_MEMORY=", "67108864"));
+    assert_true(has_variable(server, "FLYT_LOG=", "info")); /* else its log would stay empty */
     kill(node, SIGKILL);
     fake_wait(node, SOON_MS);
     node = start_node();
