@@ -93,12 +93,30 @@ static void print_rest(struct log_line *line, const admin_log_args *args)
     }
 }
 
+/* Where the cluster manager came back a moment ago, the server's node may come later. */
+static int ask_piece(struct flytctl *ctl, const admin_log_args *args, admin_log_result *result)
+{
+    for (;;) {
+        int code = ask_raw(ctl, ADMIN_LOG, args, result);
+        ctl_code said = code ? CTL_OK : result->status.code;
+        bool away = said == CTL_LOST || said == CTL_TIMEOUT || said == CTL_NOT_FOUND;
+        if (said == CTL_OK)
+            return code;
+        if (!away || !session_settles(ctl))
+            code = complain_status(ctl, &result->status);
+        protocol_free((xdrproc_t)xdr_admin_log_result, result);
+        if (code)
+            return code;
+        nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000 }, NULL);
+    }
+}
+
 /* Prints what there is from `wish` on, and makes it say what comes next. */
 static int print_log(struct log_line *line, admin_log_args *args, bool *ended)
 {
     for (;;) {
         admin_log_result result;
-        int code = ask(line->ctl, ADMIN_LOG, args, &result);
+        int code = ask_piece(line->ctl, args, &result);
         if (code)
             return code;
         const ctl_log_piece *piece = &result.piece;
@@ -135,6 +153,8 @@ int command_server_logs(struct flytctl *ctl)
         return EXIT_USAGE;
     if (follow && args.wish.previous)
         return complain(ctl, EXIT_USAGE, "nothing is added to a previous log: --follow does not go with --previous");
+    if (follow)
+        session_lasts(ctl);
     args.wish.server = line.server;
     if (lines == 0)
         args.wish.from = CTL_LOG_END;

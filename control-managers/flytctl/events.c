@@ -147,6 +147,9 @@ struct chosen {
     const char *kinds[MAX_REPEATED + 1];
     uint64_t after;   /* with a higher number */
     uint64_t newest;  /* that there is */
+    int64_t time;     /* of the last one that came */
+    uint64_t seen_number; /* those up to here came before the cluster manager went and came back */
+    int64_t seen_time;
     uint64_t count;   /* of those that there are: the last ones */
     bool some;        /* not all that follow each other: --kind, --vm, --node, --since TIME */
     bool since_given; /* in one of its forms */
@@ -219,24 +222,53 @@ int events_past(struct flytctl *ctl, const struct event_filter *filter, uint64_t
     return EXIT_FINE;
 }
 
+/* A cluster manager that was killed may have forgotten its last events, and gives their numbers to others. */
+static int begin_again(struct flytctl *ctl, struct chosen *chosen)
+{
+    enum { FORGOTTEN = 200 };
+    admin_status_result status;
+    int code = ask(ctl, ADMIN_STATUS, NULL, &status);
+    if (code)
+        return code;
+    chosen->seen_number = chosen->after;
+    chosen->seen_time = chosen->time;
+    if (status.last_event < chosen->after)
+        chosen->after = status.last_event;
+    if (chosen->time)
+        chosen->after = chosen->after > FORGOTTEN ? chosen->after - FORGOTTEN : 0;
+    protocol_free((xdrproc_t)xdr_admin_status_result, &status);
+    return EXIT_FINE;
+}
+
+/* Whether it is one that has not been shown. */
+static bool is_new(struct chosen *chosen, const admin_event *event)
+{
+    chosen->after = event->number;
+    if (event->number <= chosen->seen_number && event->time <= chosen->seen_time)
+        return false;
+    chosen->time = event->time;
+    return event_wanted(&chosen->filter, event);
+}
+
 static int follow(struct flytctl *ctl, struct chosen *chosen)
 {
     while (!ferror(stdout)) { /* until nobody reads any more */
         admin_events_args args = { .after = chosen->after, .wait_ms = CTL_BEAT_SECONDS * 1000 };
         admin_events_result result;
-        json_t *rows = json_array();
+        const unsigned returns = ctl->returns;
         int code = ask(ctl, ADMIN_EVENTS, &args, &result);
-        for (unsigned i = 0; !code && i < result.events.events_len; i++) {
-            const admin_event *event = &result.events.events_val[i];
-            chosen->after = event->number;
-            if (event_wanted(&chosen->filter, event))
-                json_array_append_new(rows, row_event(event));
-        }
+        const bool anew = ctl->returns != returns;
+        json_t *rows = json_array();
+        for (unsigned i = 0; !code && !anew && i < result.events.events_len; i++)
+            if (is_new(chosen, &result.events.events_val[i]))
+                json_array_append_new(rows, row_event(&result.events.events_val[i]));
         if (!code)
             protocol_free((xdrproc_t)xdr_admin_events_result, &result);
         if (!code && json_array_size(rows))
             code = print_events(ctl, json_incref(rows), false);
         json_decref(rows);
+        if (!code && anew)
+            code = begin_again(ctl, chosen);
         if (code)
             return code;
     }
@@ -251,6 +283,8 @@ int command_events(struct flytctl *ctl)
     if (!choose(ctl, &chosen))
         return EXIT_USAGE;
     bool follows = option_count(ctl, "follow") > 0, headers = with_headers(ctl);
+    if (follows)
+        session_lasts(ctl);
     int code = find_ends(ctl, &chosen);
     if (!code)
         code = events_past(ctl, &chosen.filter, chosen.newest, &chosen.after, chosen.count, &rows);

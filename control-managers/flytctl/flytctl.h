@@ -86,6 +86,9 @@ struct flytctl {
     char manager_uri[CTL_MAX_URI + 1];
     struct loop_timer tell; /* says that it still waits */
     struct flytctl_config *settings;
+    bool lasts, away, hushed; /* session_lasts; the cluster manager has gone; nothing is said of that */
+    unsigned returns;         /* so often it came back */
+    int64_t returned;         /* when, in seconds */
     char look[256]; /* what shows whether the change that is asked for was made; "": it is no change */
 };
 
@@ -128,6 +131,13 @@ int64_t since_now(void); /* microseconds since 1970 */
 /* ---- session.c ---- */
 
 void session_close(struct flytctl *);
+/* The command goes on until it is interrupted: where the cluster manager goes once it has answered, calls wait until it
+   is back, and standard error says so. */
+void session_lasts(struct flytctl *);
+/* Whether complaints with this exit code are about a cluster manager that is away. */
+bool session_hushes(int code);
+/* The cluster manager came back a moment ago: nodes may not have yet. */
+bool session_settles(const struct flytctl *);
 /* Calls; *result is to be freed by protocol_free if EXIT_FINE is returned. All results but those of listings begin with
    a ctl_status, and so do they: it is looked at, and what is not CTL_OK is complained of. */
 int ask(struct flytctl *, uint32_t procedure, const void *args, void *result);

@@ -40,6 +40,8 @@ int list_kind(struct flytctl *ctl, const char *name)
         return EXIT_USAGE;
     if (!again && (option(ctl, "interval") || option(ctl, "count")))
         return complain(ctl, EXIT_USAGE, "--interval and --count go with --watch");
+    if (again)
+        session_lasts(ctl);
     for (uint64_t shown = 0;; shown++) {
         json_t *rows;
         int code = kind_rows(ctl, kind, &query, &rows);

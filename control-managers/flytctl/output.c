@@ -51,6 +51,10 @@ static int say_complaint(struct flytctl *ctl, int code, json_t *members, const c
     char text[2 * EXPLAIN_SIZE];
     vsnprintf(text, sizeof text, format, list);
     end_line();
+    if (ctl->hushed && session_hushes(code)) {
+        json_decref(members);
+        return code;
+    }
     fprintf(stderr, "flytctl: %s\n", text);
     if (ctl->json) {
         json_t *object = json_pack("{s:b, s:s, s:i, s:o}", "ok", 0, "error", exit_name(code), "exit", code, "message",

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "control-managers/common/tls.h"
@@ -139,11 +140,13 @@ enum { TELL_MS = 2000 };
 
 static void tell_waiting(struct loop_timer *timer, void *context)
 {
+    const struct flytctl *ctl = context;
     (void)timer;
-    fprintf(stderr,
-            "flytctl: waiting for the cluster manager at %s, which has not answered yet (--timeout SECONDS limits"
-            " the wait)\n",
-            (const char *)context);
+    if (!ctl->away)
+        fprintf(stderr,
+                "flytctl: waiting for the cluster manager at %s, which has not answered yet (--timeout SECONDS limits"
+                " the wait)\n",
+                ctl->manager_uri);
 }
 
 /* Milliseconds as seconds, for a message. */
@@ -174,7 +177,7 @@ static int open_link(struct flytctl *ctl, const struct target *target)
     snprintf(ctl->manager_uri, sizeof ctl->manager_uri, "%s", target->manager);
     ctl->loop = loop_create();
     if (ctl->loop)
-        loop_timer_start(ctl->loop, &ctl->tell, TELL_MS, tell_waiting, ctl->manager_uri);
+        loop_timer_start(ctl->loop, &ctl->tell, TELL_MS, tell_waiting, ctl);
     if (!ctl->loop)
         code = complain(ctl, EXIT_FAILED, "no memory or descriptors for an event loop");
     else if ((code = link_open(ctl->loop, &options, &ctl->link, error)))
@@ -184,7 +187,7 @@ static int open_link(struct flytctl *ctl, const struct target *target)
                         seconds_of(most_ms), advice(target, code));
     else if (code)
         code = complain(ctl, exit_of_errno(code), "%s%s", error, advice(target, code));
-    else
+    else if (!ctl->away)
         warn_of_plain_text(ctl, target);
     loop_timer_stop(&ctl->tell);
     tls_context_release(tls);
@@ -241,7 +244,7 @@ static unsigned patience_of(uint32_t procedure, const void *args)
                                        : 0;
 }
 
-int ask_raw(struct flytctl *ctl, uint32_t procedure, const void *args, void *result)
+static int ask_once(struct flytctl *ctl, uint32_t procedure, const void *args, void *result)
 {
     char error[EXPLAIN_SIZE];
     int code = session_open(ctl);
@@ -249,7 +252,7 @@ int ask_raw(struct flytctl *ctl, uint32_t procedure, const void *args, void *res
         return code;
     const unsigned patience = patience_of(procedure, args);
     loop_timer_start(ctl->loop, &ctl->tell, asked_to_wait(procedure, args) + patience + TELL_MS, tell_waiting,
-                     ctl->manager_uri);
+                     ctl);
     code = link_call_wait(ctl->link, procedure, args, ctl->timeout_ms + patience, result, error);
     loop_timer_stop(&ctl->tell);
     if (code == -ETIMEDOUT)
@@ -268,4 +271,56 @@ int ask_raw(struct flytctl *ctl, uint32_t procedure, const void *args, void *res
                         "the cluster manager: %s. The change may have been made, or may be made yet: `%s` shows it",
                         error, ctl->look);
     return code ? complain(ctl, exit_of_errno(code), "the cluster manager: %s", error) : EXIT_FINE;
+}
+
+/* ---- commands that go on until they are interrupted ---- */
+
+enum { AGAIN_MS = 500 };
+
+void session_lasts(struct flytctl *ctl) { ctl->lasts = true; }
+
+bool session_hushes(int code) { return code == EXIT_UNREACHABLE || code == EXIT_DB_AWAY; }
+
+static int64_t seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+bool session_settles(const struct flytctl *ctl)
+{
+    return ctl->returns && seconds_now() - ctl->returned < CTL_DEAD_SECONDS;
+}
+
+/* Of a command that has had an answer. False: it is to end, by a key or a signal. */
+static bool wait_for_return(struct flytctl *ctl)
+{
+    if (!ctl->away)
+        fprintf(stderr, "flytctl: the cluster manager at %s has gone; this goes on when it is back\n",
+                ctl->manager_uri);
+    ctl->away = true;
+    session_close(ctl);
+    int key = screen_key(AGAIN_MS);
+    return key != KEY_END && key != 'q';
+}
+
+static void note_return(struct flytctl *ctl)
+{
+    fprintf(stderr, "flytctl: the cluster manager is back\n");
+    ctl->away = false;
+    ctl->returns++;
+    ctl->returned = seconds_now();
+}
+
+int ask_raw(struct flytctl *ctl, uint32_t procedure, const void *args, void *result)
+{
+    ctl->hushed = ctl->lasts && (ctl->away || ctl->link);
+    int code = ask_once(ctl, procedure, args, result);
+    while (code && ctl->hushed && session_hushes(code) && wait_for_return(ctl))
+        code = ask_once(ctl, procedure, args, result);
+    ctl->hushed = false;
+    if (!code && ctl->away)
+        note_return(ctl);
+    return code;
 }

@@ -246,6 +246,7 @@ int command_top(struct flytctl *ctl)
                        .sort = NO_SORT,
                        .columns = servers ? server_columns : kind->columns,
                        .count = servers ? COUNT(server_columns) : kind->count };
+    session_lasts(ctl);
     top.screen = ctl->form <= FORM_WIDE && screen_open();
     int code = show(&top, interval, count);
     screen_close();

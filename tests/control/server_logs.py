@@ -96,6 +96,35 @@ def followed_until_the_end():
 
 
 @case
+def followers_outlive_the_cluster_manager():
+    server, watchers = begin.server, {}
+    for words in (("events", "-f", "-n", "0", "-j"), ("server", "list", "-w", "-d", "1", "-j")):
+        watchers[words[0]] = subprocess.Popen([f"{BIN}/flytctl", *words], text=True, stdout=subprocess.PIPE,
+                                              stderr=subprocess.PIPE, env=cluster.env)
+    need(json.loads(watchers["server"].stdout.readline()), "no picture")
+    cluster.ctl("node", "drain", "node-1")
+    while "node-drained" not in watchers["events"].stdout.readline():
+        need(watchers["events"].poll() is None, lambda: watchers["events"].stderr.read())
+    again = cluster.kill("cluster-manager")
+    time.sleep(1)
+    again()
+    until(lambda: cluster.json("node", "list")[0]["state"] == "up", "the node comes back")
+    cluster.ctl("node", "undrain", "node-1")
+    append(server, b"after the cluster manager came back\n")
+    kinds = []
+    while "node-undrained" not in kinds:
+        kinds.append(json.loads(watchers["events"].stdout.readline())["kind"])
+    need("node-drained" not in kinds and "node-joined" in kinds, kinds)
+    while "after the cluster" not in (line := begin.follower.stdout.readline()):
+        need(line, lambda: f"logs: {begin.follower.wait()} {begin.follower.stderr.read()}")
+    for name, watcher in watchers.items():
+        need(watcher.poll() is None, lambda: f"{name}: {watcher.returncode} {watcher.stderr.read()}")
+        watcher.send_signal(signal.SIGINT)
+        problem = watcher.communicate(timeout=10)[1]
+        need(problem.count("has gone") == problem.count("manager is back") == 1 and problem.count("\n") == 2, problem)
+
+
+@case
 def its_process_begins_anew():
     server = begin.server
     need("no log of a process before" in logs(server, "--previous", code=5), "--previous")
