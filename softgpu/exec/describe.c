@@ -75,6 +75,7 @@ static void look(sg_kernel *k)
         else
             called = stack > called ? stack : called;
     }
+    atomic_store_explicit(&k->estimate, most < REGISTERS_MOST ? most : REGISTERS_MOST, memory_order_relaxed);
     most = registers_by_machine_code(k, most);
     atomic_store_explicit(&k->stack_bytes, own + called, memory_order_relaxed);
     /* release: who sees it sees the stack */
@@ -123,9 +124,13 @@ static unsigned registers_bounded(const sg_kernel *k, unsigned *threads, unsigne
         registers = REGISTERS_FOR_1024;
     }
     unsigned bound = f->max_nreg < REGISTERS_ABI ? REGISTERS_ABI : f->max_nreg;
-    if (f->max_nreg && bound < most && !is_known(k))
+    if (f->max_nreg && bound < most)
         most = bound;
-    *spilled = is_known(k) ? 0 : spilled_bytes(registers, most);
+    if (is_known(k) && registers > most) /* a driver does not compile it again */
+        most = registers;
+    /* Machine code that leaves registers over has spilled none. */
+    bool full = registers + REGISTERS_UNIT > most;
+    *spilled = full ? spilled_bytes(atomic_load_explicit(&k->estimate, memory_order_relaxed), most) : 0;
     return registers < most ? registers : most;
 }
 

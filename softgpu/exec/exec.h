@@ -154,7 +154,7 @@ struct sg_kernel {
     uint32_t local_static;            /* bytes per lane of the deepest chain of calls, as far as it is known before */
     uint32_t stack_static;            /* what of it the functions called count against the stack limit */
     /* describe.c: that a GPU would need for it, 0: nobody has asked yet; bytes of its stack and of those it calls */
-    _Atomic uint32_t registers, stack_bytes;
+    _Atomic uint32_t registers, estimate, stack_bytes;
     struct exec_rows_block *constants;
     struct constant_slot { uint64_t value; const void *row; uint32_t cell; } *slots;
     size_t slot_count, slot_capacity;

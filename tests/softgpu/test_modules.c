@@ -228,6 +228,31 @@ TEST(register_bound_of_the_fat_binary)
     free(fat);
 }
 
+/* What the bound spills is in the local size, whether the number of registers comes from machine code or from PTX. */
+TEST(registers_that_are_spilled)
+{
+    static const char *const codes[] = { "compute_75", "sm_75" };
+    for (int i = 0; i < 2; i++) {
+        char options[64];
+        size_t size;
+        CUmodule m;
+        CUfunction f;
+        int registers, local;
+        snprintf(options, sizeof options, "-fatbin -arch=%s -maxrregcount=32", codes[i]);
+        void *fat = nvcc(options, "extern \"C\" __global__ void plain(float *p, int n) { " BUSY " }\n", &size);
+        if (!fat)
+            skip();
+        OK(cuModuleLoadData(&m, fat));
+        OK(cuModuleGetFunction(&f, m, "plain"));
+        OK(cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, f));
+        OK(cuFuncGetAttribute(&local, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, f));
+        assert_in_range(registers, 28, 32);
+        assert_in_range(local, 80, 1600); /* ptxas: 784 */
+        OK(cuModuleUnload(m));
+        free(fat);
+    }
+}
+
 /* The linker keeps the bound, and so does what it has linked. */
 TEST(register_bound_of_a_link)
 {
