@@ -123,6 +123,9 @@ struct sg_kernel_info {
     bool calls_pointers;                    /* it may call functions of other modules */
 };
 void sg_kernel_describe(const sg_kernel *, struct sg_kernel_info *);
+/* A kernel with .blocksareclusters (__block_size__): a launch's grid counts clusters, and a block of one thread stands
+   for the block that the kernel was compiled for. Makes them blocks and threads, as for any other kernel. */
+void sg_launch_shape(const struct ptx_function *, uint32_t grid[3], uint32_t block[3]);
 
 enum { SG_GRID_COOPERATIVE = 1 };
 enum { SG_LIMITS = 8 };

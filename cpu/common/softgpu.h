@@ -14,13 +14,14 @@ enum { SOFTGPU_FUNCTION_USES = 0x464C5954, SOFTGPU_USES_GRAPHS = 1, SOFTGPU_USES
 /* Another: 1 if a launch now may use the heap of malloc(), whose size cannot be changed from then on. */
 enum { SOFTGPU_FUNCTION_HEAP = 0x464C5955 };
 
-/* Others: the one block that the kernel can be launched with (.reqntid), its x, y and z, and the most blocks of its
-   clusters (.maxclusterrank); 0: the kernel says nothing. */
+/* Others: the one block that the kernel can be launched with (.reqntid), its x, y and z, the most blocks of its clusters
+   (.maxclusterrank), and whether a launch's grid counts clusters (.blocksareclusters); 0: the kernel says nothing. */
 enum {
     SOFTGPU_FUNCTION_BLOCK_X = 0x464C5956,
     SOFTGPU_FUNCTION_BLOCK_Y,
     SOFTGPU_FUNCTION_BLOCK_Z,
-    SOFTGPU_FUNCTION_CLUSTER_MOST
+    SOFTGPU_FUNCTION_CLUSTER_MOST,
+    SOFTGPU_FUNCTION_CLUSTER_GRID
 };
 
 /* A CUlaunchAttributeID: the kernel is part of a graph. The value: */

@@ -123,6 +123,7 @@ static uint32_t launch_buffer(struct exec_block *b, uint64_t address, uint64_t s
     if (address >> 32 != EXEC_WINDOW_LAUNCH || slot >= b->buffer_count || !b->buffers[slot])
         return INVALID;
     struct exec_buffer *buffer = b->buffers[slot];
+    sg_launch_shape(buffer->launch.kernel->ptx, buffer->launch.grid, buffer->launch.block);
     uint32_t result = b->grid->depth >= DEEPEST ? TOO_DEEP : check(b, &buffer->launch);
     if (result == FINE)
         result = translate(exec_launch_child(b, &buffer->launch, stream));

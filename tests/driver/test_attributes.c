@@ -384,6 +384,32 @@ TEST(others)
     FAILS(CUDA_ERROR_INVALID_HANDLE, cuStreamGetGreenCtx((CUstream)&green, &green));
 }
 
+/* With .blocksareclusters a launch's grid counts clusters, so any number of them will do, and a block of one thread
+   stands for that of the kernel (foo<<<3>>>). */
+TEST(grid_of_clusters)
+{
+    static const char ptx[] =
+        ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p)\n"
+        ".blocksareclusters .reqntid 32 .reqnctapercluster 2\n{ .reg .u64 %p; .reg .u32 %r;\n"
+        "ld.param.u64 %p, [p]; atom.global.add.u32 %r, [%p], 1; ret; }\n";
+    CUmodule module;
+    CUfunction kernel;
+    CUdeviceptr count;
+    unsigned threads = 0;
+    OK(cuModuleLoadData(&module, ptx));
+    OK(cuModuleGetFunction(&kernel, module, "k"));
+    OK(cuMemAlloc(&count, 4));
+    OK(cuMemsetD32(count, 0, 1));
+    void *arguments[] = { &count };
+    OK(cuLaunchKernel(kernel, 3, 1, 1, 32, 1, 1, 0, NULL, arguments, NULL));
+    OK(cuLaunchKernel(kernel, 5, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
+    FAILS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernel(kernel, 1, 1, 1, 16, 1, 1, 0, NULL, arguments, NULL));
+    OK(cuMemcpyDtoH(&threads, count, 4));
+    assert_int_equal(threads, (3 + 5) * 2 * 32);
+    OK(cuMemFree(count));
+    OK(cuModuleUnload(module));
+}
+
 /* Questions about a kernel need no context of its device. What is set stays. */
 TEST(kernels_without_a_context)
 {

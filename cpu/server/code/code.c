@@ -255,7 +255,8 @@ static CUresult function_params(struct session *session, struct function *functi
 static CUresult function_attributes(struct session *session, struct function *function)
 {
     static const int own[] = { SOFTGPU_FUNCTION_USES, SOFTGPU_FUNCTION_BLOCK_X, SOFTGPU_FUNCTION_BLOCK_Y,
-                               SOFTGPU_FUNCTION_BLOCK_Z, SOFTGPU_FUNCTION_CLUSTER_MOST };
+                               SOFTGPU_FUNCTION_BLOCK_Z, SOFTGPU_FUNCTION_CLUSTER_MOST,
+                               SOFTGPU_FUNCTION_CLUSTER_GRID };
     enum { OWN = sizeof own / sizeof own[0] };
     flyt_attribute *attributes = calloc(FUNCTION_HIGHEST_ATTRIBUTE + 1 + OWN, sizeof *attributes);
     uint32_t count = 0;

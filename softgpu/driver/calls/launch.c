@@ -164,9 +164,8 @@ static CUresult launch(struct sgd_context *current, const struct launching *q, s
         r = CUDA_ERROR_INVALID_HANDLE;
     for (unsigned i = 0; i < q->attribute_count && !r; i++)
         r = attribute(&q->attributes[i], l, &preferred);
-    if (!r && f->info.function->blocks_are_clusters)         /* the grid counts clusters */
-        for (int i = 0; i < 3; i++)
-            l->grid[i] *= sgd_function_cluster(f)[i] ? sgd_function_cluster(f)[i] : 1;
+    if (!r)
+        sg_launch_shape(f->info.function, l->grid, l->block);
     if (!r)
         r = check(f, l, preferred);
     if (!r)

@@ -103,6 +103,7 @@ CUresult sgd_function_get_attribute(const struct sgd_function *f, CUfunction_att
     case SOFTGPU_FUNCTION_BLOCK_Z:
         *value = (int)f->info.function->req_ntid[(int)attribute - SOFTGPU_FUNCTION_BLOCK_X];
         break;
+    case SOFTGPU_FUNCTION_CLUSTER_GRID: *value = f->info.function->blocks_are_clusters; break;
     case SOFTGPU_FUNCTION_CLUSTER_MOST: *value = (int)f->info.function->max_cluster_rank; break;
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = (int)f->info.max_threads; break;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)f->info.static_shared; break;

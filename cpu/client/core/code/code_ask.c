@@ -36,6 +36,7 @@ static void function_fill(struct core_function_info *info, const function_get_re
 {
     info->max_threads = info->max_dynamic_shared = -1;
     info->preferred_carveout = -1;
+    info->required_block[1] = info->required_block[2] = 1;
     for (unsigned i = 0; i < result->attributes.attributes_len; i++) {
         const flyt_attribute *a = &result->attributes.attributes_val[i];
         if (a->name >= 0 && a->name < CORE_FUNCTION_ATTRIBUTES)
@@ -46,6 +47,8 @@ static void function_fill(struct core_function_info *info, const function_get_re
             info->required_block[a->name - SOFTGPU_FUNCTION_BLOCK_X] = (unsigned)a->value;
         else if (a->name == SOFTGPU_FUNCTION_CLUSTER_MOST)
             info->cluster_most = (unsigned)a->value;
+        else if (a->name == SOFTGPU_FUNCTION_CLUSTER_GRID)
+            info->grid_of_clusters = a->value;
     }
     for (unsigned i = 0; i < result->params.params_len; i++) {
         const flyt_param *p = &result->params.params_val[i];

@@ -205,7 +205,7 @@ static int check_clusters(core_context *c, const struct core_launch *l, struct l
     if (given)
         memcpy(cluster, given, sizeof cluster);
     for (int i = 0; i < 3; i++) {
-        if (!cluster[i] || l->grid[i] % cluster[i])
+        if (!cluster[i] || (l->grid[i] % cluster[i] && !info->grid_of_clusters))
             return CORE_INVALID_VALUE;
         size *= cluster[i];
         if (size > CLUSTER_BLOCKS_MOST || (needed && cluster[i] != (own[i] > 0 ? (uint32_t)own[i] : 1)))
@@ -246,10 +246,22 @@ static __attribute__((cold, noinline)) int wrong_dimensions(const struct core_la
     return CORE_INVALID_VALUE;
 }
 
-static __attribute__((cold, noinline)) int check_required(const struct core_launch *l, const unsigned required[3])
+/* A kernel with __block_size__ that is launched as its grid of clusters says it, with a block of one thread. */
+static inline bool is_of_one(const struct core_launch *l, const struct core_function_info *info)
 {
+    return info->grid_of_clusters && l->block[0] == 1 && l->block[1] == 1 && l->block[2] == 1;
+}
+
+static __attribute__((cold, noinline)) int check_required(const struct core_launch *l,
+                                                          const struct core_function_info *info, uint64_t *threads)
+{
+    const unsigned *required = info->required_block;
+    if (is_of_one(l, info)) {
+        *threads = (uint64_t)required[0] * required[1] * required[2];
+        return CORE_OK;
+    }
     for (int i = 0; i < 3; i++)
-        if (l->block[i] != (required[i] ? required[i] : 1)) {
+        if (l->block[i] != required[i]) {
             core_log(CORE_LOG_ERROR, "The block is (%u,%u,%u), and the kernel was compiled for (%u,%u,%u) alone",
                      l->block[0], l->block[1], l->block[2], required[0], required[1], required[2]);
             return CORE_INVALID_VALUE;
@@ -267,6 +279,10 @@ static inline __attribute__((always_inline)) int check(core_context *c, const st
             return wrong_dimensions(l, limits);
         threads *= l->block[i];               /* each is at most a few thousand by now */
     }
+    const struct core_function_info *info = &loaded->info;
+    int code = CORE_OK;
+    if (__builtin_expect(info->required_block[0], 0) && (code = check_required(l, info, &threads)))
+        return code;
     if (threads > limits->threads)
         return too_much(CORE_INVALID_VALUE, "threads per block", threads, limits->threads);
     if (threads > (uint64_t)loaded->info.max_threads)
@@ -276,11 +292,7 @@ static inline __attribute__((always_inline)) int check(core_context *c, const st
                                                            : limits->shared - (uint64_t)loaded->info.shared_bytes;
     if (l->shared > shared && !l->of_node)
         return too_much(CORE_INVALID_VALUE, "bytes of dynamic shared memory", l->shared, shared);
-    const struct core_function_info *info = &loaded->info;
     const uint8_t *cluster = NULL, *preferred = NULL;
-    int code = CORE_OK;
-    if (__builtin_expect(info->required_block[0], 0) && (code = check_required(l, info->required_block)))
-        return code;
     for (uint32_t i = 0; i < l->attribute_count; i++) {
         if (l->attributes[i].id == LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
             cluster = l->attributes[i].value;
