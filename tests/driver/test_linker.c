@@ -169,6 +169,34 @@ TEST(linker_joins)
     OK(cuLinkDestroy(link));
 }
 
+/* A variable that is declared is defined somewhere, also where there is a single input. */
+TEST(linker_wants_variables)
+{
+    static const struct {
+        const char *text;
+        CUresult gives;
+    } cases[] = {
+        { ".extern .global .u32 missing;\n.visible .entry k() { ret; }\n", CUDA_ERROR_UNKNOWN },
+        { ".extern .const .u32 missing;\n.visible .entry k() { ret; }\n", CUDA_ERROR_UNKNOWN },
+        { ".extern .shared .align 8 .b8 dynamic[];\n.visible .entry k() { ret; }\n", CUDA_SUCCESS },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CUlinkState link;
+        void *image;
+        size_t size;
+        char log[1000] = "", text[1000];
+        CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+        void *values[] = { log, (void *)sizeof log };
+        int length = snprintf(text, sizeof text, ".version 7.0\n.target sm_70\n.address_size 64\n%s", cases[i].text);
+        OK(cuLinkCreate(2, options, values, &link));
+        OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, text, (size_t)length + 1, "alone", 0, NULL, NULL));
+        assert_int_equal(cuLinkComplete(link, &image, &size), cases[i].gives);
+        if (cases[i].gives)
+            assert_non_null(strstr(log, "Undefined reference to 'missing' in 'alone'"));
+        OK(cuLinkDestroy(link));
+    }
+}
+
 /* What is not defined anywhere is an error only where it is reached; nvJitLink 12.9 and 13.0 say the same of each. */
 TEST(linker_reaches)
 {
