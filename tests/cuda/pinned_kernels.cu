@@ -599,6 +599,8 @@ static void registered()
         cudaPointerAttributes a;
         MUST(cudaPointerGetAttributes(&a, p));
         HOLDS(a.type == cudaMemoryTypeHost && a.hostPointer == p && a.devicePointer == device);
+        MUST(cudaPointerGetAttributes(&a, device + 5));
+        HOLDS(a.type == cudaMemoryTypeHost && a.hostPointer == p + 5 && a.devicePointer == device + 5);
         for (int round = 0; round < 3; round++) {
             fill(p, N, round);
             add<<<8, 128>>>(device, N, 1);

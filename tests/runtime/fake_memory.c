@@ -284,6 +284,8 @@ int core_host_device_pointer(void *host, uint64_t *address)
 
 int core_host_map(void *host, uint64_t *address) { return core_host_device_pointer(host, address); }
 
+uint64_t core_host_behind(uint64_t address) { return address; }
+
 bool core_host_reached(void *host)
 {
     uint64_t address;

@@ -27,6 +27,8 @@ CORE_API int core_host_unregister(void *);
    kernels by ways that are not seen. */
 CORE_API int core_host_device_pointer(void *host, uint64_t *address);
 CORE_API int core_host_map(void *host, uint64_t *address);
+/* Back again: the host's address of a device address of registered memory; any other address as it is. */
+CORE_API uint64_t core_host_behind(uint64_t address);
 CORE_API bool core_host_reached(void *host); /* copies on the device may name it */
 CORE_API int core_host_flags(void *host, unsigned *flags);
 

@@ -134,6 +134,7 @@ static int get_one(void *data, int attribute, CUdeviceptr address)
         return error;
     if (!data || !attribute_valid(attribute))
         return CUDA_ERROR_INVALID_VALUE;
+    address = core_host_behind(address);
     if (!core_address_lookup(address, &range) || range.kind == CORE_UNKNOWN_MEMORY)
         return CUDA_ERROR_INVALID_VALUE;
     error = known_value(attribute, &range, address, &value, &size);
@@ -169,6 +170,7 @@ static int get_several(unsigned count, const CUpointer_attribute *attributes, vo
     for (unsigned i = 0; i < count; i++)
         if (!data[i] || !attribute_valid((int)attributes[i]))
             return CUDA_ERROR_INVALID_VALUE;
+    address = core_host_behind(address);
     bool known = core_address_lookup(address, &range) && range.kind != CORE_UNKNOWN_MEMORY;
     for (unsigned i = 0; i < count; i++)
         get_any(data[i], (int)attributes[i], known ? &range : NULL, address);

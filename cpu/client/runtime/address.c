@@ -15,7 +15,7 @@ static int get_attributes(cudaPointerAttributes *out, const void *pointer)
     if (!out)
         return cudaErrorInvalidValue;
     memset(out, 0, sizeof *out);
-    uint64_t address = (uint64_t)(uintptr_t)pointer, mapped;
+    uint64_t address = core_host_behind((uint64_t)(uintptr_t)pointer), mapped;
     if (!core_address_lookup(address, &range) || range.kind == CORE_UNKNOWN_MEMORY) {
         out->type = cudaMemoryTypeUnregistered;
         out->device = NO_DEVICE;
@@ -30,8 +30,8 @@ static int get_attributes(cudaPointerAttributes *out, const void *pointer)
         return cudaSuccess;
     }
     out->type = cudaMemoryTypeHost;
-    out->hostPointer = (void *)(uintptr_t)pointer;
-    if (!core_host_device_pointer((void *)(uintptr_t)pointer, &mapped))
+    out->hostPointer = (void *)(uintptr_t)address;
+    if (!core_host_device_pointer(out->hostPointer, &mapped))
         out->devicePointer = (void *)(uintptr_t)mapped;
     return cudaSuccess;
 }

@@ -342,6 +342,12 @@ int core_host_map(void *host, uint64_t *address)
     return code;
 }
 
+uint64_t core_host_behind(uint64_t address)
+{
+    CANCEL_DEFERRED;
+    return mirror_host(address);
+}
+
 bool core_host_reached(void *host)
 {
     CANCEL_DEFERRED;
