@@ -163,7 +163,7 @@ static void spare(struct run *run)
 
 static void tell(size_t size, int code)
 {
-    if (space.told)
+    if (space.told || code == CORE_DEVICE_UNAVAILABLE) /* the session has ended, perhaps because the program ends */
         return;
     space.told = true;
     if (code)
