@@ -125,7 +125,14 @@ struct sg_kernel_info {
 void sg_kernel_describe(const sg_kernel *, struct sg_kernel_info *);
 /* A kernel with .blocksareclusters (__block_size__): a launch's grid counts clusters, and a block of one thread stands
    for the block that the kernel was compiled for. Makes them blocks and threads, as for any other kernel. */
-void sg_launch_shape(const struct ptx_function *, uint32_t grid[3], uint32_t block[3]);
+static inline void sg_launch_shape(const struct ptx_function *f, uint32_t grid[3], uint32_t block[3])
+{
+    bool one = block[0] == 1 && block[1] == 1 && block[2] == 1;
+    for (int i = 0; i < 3 && f->blocks_are_clusters; i++) {
+        grid[i] *= f->req_cluster[i] ? f->req_cluster[i] : 1;
+        block[i] = one && f->req_ntid[i] ? f->req_ntid[i] : block[i];
+    }
+}
 
 enum { SG_GRID_COOPERATIVE = 1 };
 enum { SG_LIMITS = 8 };

@@ -8,10 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What stands before PTX text in place of machine code, and before an input of a link, where the text is not an entry
-   of a fat binary. Only the software GPU reads it. */
-#define CODE_BOUND_COMMENT "// flyt: -maxrregcount="
-
 /* A container with the text as its only entry. malloc'ed; NULL: no memory. */
 uint8_t *code_bounded_text(const char *text, unsigned registers, size_t *size);
 /* A copy of the container in which all PTX has this bound. malloc'ed; NULL: no memory, or it is damaged. */

@@ -14,8 +14,9 @@ enum { SOFTGPU_FUNCTION_USES = 0x464C5954, SOFTGPU_USES_GRAPHS = 1, SOFTGPU_USES
 /* Another: 1 if a launch now may use the heap of malloc(), whose size cannot be changed from then on. */
 enum { SOFTGPU_FUNCTION_HEAP = 0x464C5955 };
 
-/* Others: the one block that the kernel can be launched with (.reqntid), its x, y and z, the most blocks of its clusters
-   (.maxclusterrank), and whether a launch's grid counts clusters (.blocksareclusters); 0: the kernel says nothing. */
+/* Others: the one block that the kernel can be launched with (.reqntid), its x, y and z, the most blocks of its
+   clusters (.maxclusterrank), and whether a launch's grid counts clusters (.blocksareclusters); 0: the kernel says
+   nothing. */
 enum {
     SOFTGPU_FUNCTION_BLOCK_X = 0x464C5956,
     SOFTGPU_FUNCTION_BLOCK_Y,
@@ -23,6 +24,10 @@ enum {
     SOFTGPU_FUNCTION_CLUSTER_MOST,
     SOFTGPU_FUNCTION_CLUSTER_GRID
 };
+
+/* What stands at the head of PTX, before a number: a bound of its kernels' registers, where the text is not an entry of
+   a fat binary, which has a place for it (cpu/code/bounded.h): PTX in place of machine code, and inputs of a link. */
+#define SOFTGPU_BOUND_COMMENT "// flyt: -maxrregcount="
 
 /* A CUlaunchAttributeID: the kernel is part of a graph. The value: */
 enum { SOFTGPU_LAUNCH_GRAPH = 0x464C5954 };

@@ -134,15 +134,6 @@ static unsigned registers_bounded(const sg_kernel *k, unsigned *threads, unsigne
     return registers < most ? registers : most;
 }
 
-void sg_launch_shape(const struct ptx_function *f, uint32_t grid[3], uint32_t block[3])
-{
-    bool one = block[0] == 1 && block[1] == 1 && block[2] == 1;
-    for (int i = 0; i < 3 && f->blocks_are_clusters; i++) {
-        grid[i] *= f->req_cluster[i] ? f->req_cluster[i] : 1;
-        block[i] = one && f->req_ntid[i] ? f->req_ntid[i] : block[i];
-    }
-}
-
 void sg_kernel_describe(const sg_kernel *k, struct sg_kernel_info *info)
 {
     const struct sg_limits *l = &k->program->engine->limits;

@@ -24,7 +24,7 @@ software_gpu() {
     [ "$("$own/../flyt-smi" --query-gpu=name --format=csv,noheader -i 0 2>/dev/null)" = "Flyt software GPU" ]
 }
 
-# Prints what stands before PTX whose kernels may take at most $1 registers (cpu/code/bounded.h); empty: no bound.
+# Prints what stands before PTX whose kernels may take at most $1 registers (cpu/common/softgpu.h); empty: no bound.
 register_bound() {
     case $1 in
         '' | *[!0-9]* | ????*) return 0 ;;

@@ -5,7 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "cpu/client/run/interpose.h"
-#include "cpu/code/bounded.h"
+#include "cpu/common/softgpu.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -73,7 +73,7 @@ static char *option(const char *const *options, int number)
 
 /* ---- the bound of registers: PTX has no place for it, so it stands in a comment before the "machine code" ---- */
 
-enum { BOUND_MOST = sizeof CODE_BOUND_COMMENT + 12 };
+enum { BOUND_MOST = sizeof SOFTGPU_BOUND_COMMENT + 12 };
 static pthread_mutex_t bounds_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct bound {
     struct bound *next;
@@ -110,7 +110,7 @@ static size_t bound_comment(void *program, char text[BOUND_MOST])
         bound = bound->next;
     unsigned registers = bound ? bound->registers : 0;
     pthread_mutex_unlock(&bounds_lock);
-    return registers ? (size_t)snprintf(text, BOUND_MOST, CODE_BOUND_COMMENT "%u\n", registers) : 0;
+    return registers ? (size_t)snprintf(text, BOUND_MOST, SOFTGPU_BOUND_COMMENT "%u\n", registers) : 0;
 }
 
 EXPORTED int nvrtcDestroyProgram(void **program);

@@ -9,7 +9,7 @@ $(BIN)/flyt-run: $(RUN_OBJECTS)
 # Preloaded by flyt-run: see interpose.h, and interpose.c for the options.
 RUN_NVRTC := $(BIN)/libflyt-nvrtc.so
 RUN_NVRTC_SOURCES := $(addprefix cpu/client/run/,interpose.c nvrtc.c nvvm.c jitlink.c files.c)
-$(RUN_NVRTC): $(RUN_NVRTC_SOURCES) cpu/client/run/interpose.h cpu/code/bounded.h | $(AGED)
+$(RUN_NVRTC): $(RUN_NVRTC_SOURCES) cpu/client/run/interpose.h cpu/common/softgpu.h | $(AGED)
 	@mkdir -p $(@D)
 	$(CC) -shared -fPIC -I. -O2 -foptimize-sibling-calls -std=gnu11 -Wall -Wextra -fvisibility=hidden \
 	    -o $@ $(RUN_NVRTC_SOURCES) -Wl,-soname,libflyt-nvrtc.so \

@@ -5,8 +5,8 @@
  * Which PTX of a container: the highest architecture that is not above the device's, else the lowest above it.
  */
 #include "softgpu/driver/machine/machine.h"
-#include "cpu/code/bounded.h"
 #include "cpu/code/fatbin.h"
+#include "cpu/common/softgpu.h"
 #include "softgpu/ptx/budget.h"
 
 #include <ctype.h>
@@ -182,12 +182,12 @@ static CUresult from_wrapper(unsigned cc, const struct fatbin_wrapper *w, struct
     return r ? r : found ? CUDA_SUCCESS : no_ptx(cc, log, log_size);
 }
 
-/* What the comment at the head of a text says (cpu/code/bounded.h); 0: there is none. */
+/* What the comment at the head of a text says (cpu/common/softgpu.h); 0: there is none. */
 static unsigned bound_of(const char *text)
 {
-    const size_t length = sizeof CODE_BOUND_COMMENT - 1;
+    const size_t length = sizeof SOFTGPU_BOUND_COMMENT - 1;
     unsigned registers = 0;
-    if (strncmp(text, CODE_BOUND_COMMENT, length) != 0)
+    if (strncmp(text, SOFTGPU_BOUND_COMMENT, length) != 0)
         return 0;
     return sscanf(text + length, "%4u", &registers) == 1 ? registers : 0;
 }

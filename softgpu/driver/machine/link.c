@@ -3,9 +3,9 @@
  * needed, checks that every function that they call is defined, and joins them. See SGD_LINK_JOINT in code.h.
  */
 #include "softgpu/driver/machine/machine.h"
-#include "cpu/code/bounded.h"
 #include "cpu/code/fatbin.h"
 #include "cpu/code/object.h"
+#include "cpu/common/softgpu.h"
 #include "softgpu/ptx/budget.h"
 #include "softgpu/ptx/ptx.h"
 
@@ -402,13 +402,13 @@ static CUresult check_references(const struct ptx_module *m, const char *const *
 
 /* ---- completing ---- */
 
-enum { BOUND_MOST = sizeof CODE_BOUND_COMMENT + 12 };
+enum { BOUND_MOST = sizeof SOFTGPU_BOUND_COMMENT + 12 };
 
 /* What comes before a text whose fat binary bounds its registers: how many bytes. */
 static size_t bound_comment(const struct ptx_source *source, char out[BOUND_MOST])
 {
     return source->max_registers
-               ? (size_t)snprintf(out, BOUND_MOST, CODE_BOUND_COMMENT "%u\n", source->max_registers)
+               ? (size_t)snprintf(out, BOUND_MOST, SOFTGPU_BOUND_COMMENT "%u\n", source->max_registers)
                : 0;
 }
 
