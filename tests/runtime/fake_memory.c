@@ -356,7 +356,12 @@ int core_prefetch(core_context *context, core_stream stream, uint64_t address, s
     int error = fake_note(__func__, stream, false);
     return (void)context, (void)size, (void)device, error ? error : range_at(address) ? CORE_INVALID_VALUE : CORE_OK;
 }
-int core_graph_begins(core_context *context, core_stream stream) { return (void)context, (void)stream, CORE_OK; }
+int core_graph_begins(core_context *context, core_stream stream, bool *comes)
+{
+    *comes = false;
+    return (void)context, (void)stream, CORE_OK;
+}
+void core_graph_sent(bool comes) { (void)comes; }
 int core_managed_allocate(core_context *context, size_t size, unsigned flags, uint64_t *address)
 {
     return flags == MANAGED_GLOBAL ? core_memory_allocate(context, size, address) : CORE_INVALID_VALUE;

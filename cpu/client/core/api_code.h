@@ -138,8 +138,10 @@ enum { CORE_LAUNCH_ATTRIBUTES = 32 };
 CORE_API int core_stream_attributes_add(core_context *, struct core_launch *,
                                         struct core_launch_attribute room[CORE_LAUNCH_ATTRIBUTES]);
 /* Before a graph is launched into the stream. Its work counts as the stream's, whichever streams it goes through: what
-   the program wrote into managed memory goes to the device. */
-CORE_API int core_graph_begins(core_context *, core_stream);
+   the program wrote into managed memory goes to the device. When all has been sent, and after a failure,
+   core_graph_sent is called with what this has put into *comes. */
+CORE_API int core_graph_begins(core_context *, core_stream, bool *comes);
+CORE_API void core_graph_sent(bool comes);
 /* Checks what native checks at the launch (dimensions, shared memory, cooperative fit), then sends. */
 CORE_API int core_launch(core_context *, const struct core_launch *);
 /* Launches as a part of a graph: its kernels can launch others. current: they can ask which graph it is. */

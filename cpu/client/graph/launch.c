@@ -201,13 +201,15 @@ static int launch_in(struct executable *e, core_context *context, core_stream st
 int executable_launch(struct executable *e, core_context *context, core_stream stream)
 {
     struct launch l;
+    bool comes = false;
     int code = launch_in(e, context, stream, &l);
     if (!code)
-        code = core_graph_begins(l.context, l.stream);
-    if (code || (code = memory_launch(&l)))
-        return code;
-    code = launch(&l);
-    memory_launched(&l, code);
+        code = core_graph_begins(l.context, l.stream, &comes);
+    if (!code && !(code = memory_launch(&l))) {
+        code = launch(&l);
+        memory_launched(&l, code);
+    }
+    core_graph_sent(comes);
     return code;
 }
 

@@ -425,19 +425,29 @@ static int room_mapping_ends(uint64_t address, uint64_t size, bool drop)
 
 /* ---- for the core ---- */
 
+static int close_for(struct client_stream *stream)
+{
+    FLYT_ASSERT_HELD(&spans_lock);
+    pages->look_after();
+    int code = move_close_all(stream), settled = moves_settle();
+    return code ? code : settled;
+}
+
 static int room_before_work(struct client_stream *stream)
 {
     pthread_mutex_lock(&spans_lock);
-    pages->look_after();
-    int code = move_close_all(stream), settled = moves_settle();
+    int code = close_for(stream);
+    atomic_fetch_add(&managed_work_coming, 1);
     pthread_mutex_unlock(&spans_lock);
-    return code ? code : settled;
+    return code;
 }
 
 /* Its pages go to the device before the stream goes on: what stands behind it may want them. */
 static void room_host_function_ended(void)
 {
-    int code = room_before_work(NULL);
+    pthread_mutex_lock(&spans_lock);
+    int code = close_for(NULL);
+    pthread_mutex_unlock(&spans_lock);
     if (code)
         session_latch(code);
 }
@@ -453,6 +463,8 @@ static int room_before_access(uint64_t address, uint64_t size, bool writes, bool
                  to = end < beyond_span ? end : beyond_span;
         size_t first = (from - span_base(s)) / PAGE, beyond = (to - span_base(s) + PAGE - 1) / PAGE;
         size_t inner = from % PAGE ? first + 1 : first, outer = to % PAGE ? beyond - 1 : beyond;
+        if (writes)
+            work_copies(s->scope[first]);
         if (!s->open || beyond <= s->first || first >= s->beyond)
             continue;
         if (writes && whole && inner < outer)

@@ -87,26 +87,6 @@ void fault_put(struct fault *f)
         ;
 }
 
-static bool stream_idle(core_stream token)
-{
-    struct client_stream *s;
-    return client_stream_find(NULL, token, &s) || stream_known_idle(s);
-}
-
-/* Nothing that may use a page of the scope is under way, as far as is known here. */
-static bool idle(unsigned scope)
-{
-    if (scope == SCOPE_HOST)
-        return true;
-    core_stream stream = scope_stream(scope);
-    if (stream)
-        return stream_idle(stream);
-    for (core_context *c = context_next(NULL); c; c = context_next(c))
-        if (!context_known_idle(c))
-            return false;
-    return true;
-}
-
 static void wait_for(struct fault *f)
 {
     pthread_mutex_lock(&unsettled.lock);
@@ -133,9 +113,10 @@ static bool serve(struct fault *f, bool *ours)
     *ours = state != PAGE_NOBODYS;
     if (state == PAGE_NOBODYS || state == PAGE_DIRTY || (state == PAGE_CLEAN && !f->writes))
         return true;
-    if (state == PAGE_DEVICE && !f->settled && f->thread != host_function_thread() && !idle(s->scope[page]))
+    bool in_function = f->thread == host_function_thread();
+    if (state == PAGE_DEVICE && !f->settled && !in_function && !work_ended(s->scope[page]))
         return false;
-    int code = move_open(s, page, f->writes);
+    int code = move_open(s, page, f->writes, in_function);
     if (code == CORE_OUT_OF_MEMORY)
         *ours = false;
     else if (code)

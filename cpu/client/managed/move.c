@@ -177,9 +177,12 @@ int move_close_all(const struct client_stream *stream)
 /* ---- to the program ---- */
 
 /* How many pages to open with this one: a block's rest, and more and more for a program that goes on where it left off.
-   All of them are in the same state and scope. */
-static size_t window(struct span *s, size_t *page)
+   All of them are in the same state and scope. Only this one, where its neighbours are the device's and work may be
+   under way that writes them: the program would read old values there. */
+static size_t window(struct span *s, size_t *page, bool in_function)
 {
+    if (s->state[*page] == PAGE_DEVICE && !work_quiet(s->scope[*page], in_function))
+        return 1;
     size_t wanted = BLOCK_PAGES, block = *page - *page % BLOCK_PAGES;
     if (advice_wants_host(page_address(s, *page)))
         wanted = AHEAD_MOST;
@@ -220,15 +223,23 @@ static bool open_once(struct span *s, size_t page, size_t count, bool writes, in
     return good;
 }
 
-int move_open(struct span *s, size_t page, bool writes)
+static int open_window(struct span *s, size_t page, bool writes, bool in_function)
 {
-    FLYT_ASSERT_HELD(&spans_lock);
     int code = CORE_OK;
-    size_t count = window(s, &page);
+    size_t count = window(s, &page, in_function);
     if (open_once(s, page, count, writes, &code))
         return code;
     /* The system keeps only so many areas of memory apart: with everything closed there are few. */
     close_spans(NULL, true);
     moves_settle();
     return open_once(s, page, count, writes, &code) ? code : CORE_OUT_OF_MEMORY;
+}
+
+int move_open(struct span *s, size_t page, bool writes, bool in_function)
+{
+    FLYT_ASSERT_HELD(&spans_lock);
+    spans_opening(true); /* before it is asked which work is under way */
+    int code = open_window(s, page, writes, in_function);
+    spans_opening(false);
+    return code;
 }

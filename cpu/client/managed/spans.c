@@ -54,6 +54,7 @@ struct span *span_new(uint64_t base, size_t pages, core_context *c, uint64_t blo
     s->block = block;
     tree_insert(&spans, &s->node);
     count++;
+    atomic_fetch_or(&launch_heed, HEED_SPANS);
     return s;
 }
 
@@ -61,7 +62,8 @@ void span_delete(struct span *s)
 {
     span_set(s, 0, s->pages, PAGE_NOBODYS);
     tree_remove(&spans, &s->node);
-    count--;
+    if (--count == 0)
+        atomic_fetch_and(&launch_heed, ~(unsigned)HEED_SPANS);
     free(s->pieces);
     free(s->state);
     free(s->scope);
@@ -75,13 +77,22 @@ static bool is_open(uint8_t state)
     return state > PAGE_DEVICE;
 }
 
+static bool opening;
+
 static void tell_launches(void)
 {
-    bool any = scopes_any_open(NULL);
+    bool any = opening || scopes_any_open(NULL);
     if (any)
         atomic_fetch_or_explicit(&launch_heed, HEED_MANAGED, memory_order_release);
     else
         atomic_fetch_and_explicit(&launch_heed, ~(unsigned)HEED_MANAGED, memory_order_release);
+}
+
+void spans_opening(bool begins)
+{
+    FLYT_ASSERT_HELD(&spans_lock);
+    opening = begins;
+    tell_launches();
 }
 
 void span_set(struct span *s, size_t first, size_t pages, enum page_state state)

@@ -14,9 +14,13 @@
  * program loses access to it, and it is the device's. So work costs nothing as long as the program touches no page
  * between (HEED_MANAGED in launch_heed says whether any page is open that work may want).
  *
+ * So an open page is one that no work under way may write. Where a thread touches a page, its neighbours are opened
+ * only as far as that holds (quiet.c).
+ *
  * Which work may use a page is its scope: that of every stream, of none, or of one stream (cudaStreamAttachMemAsync).
  *
- * spans.c keeps the states, move.c moves pages, fault.c serves accesses, pages.h says how the system is told.
+ * spans.c keeps the states, quiet.c knows of work, move.c moves pages, fault.c serves accesses, pages.h says how the
+ * system is told.
  */
 #ifndef FLYT_CLIENT_MANAGED_SPANS_H
 #define FLYT_CLIENT_MANAGED_SPANS_H
@@ -66,6 +70,8 @@ uint64_t spans_count(void);
 /* Pages [first, first + count) get the state, and those that become somebody's the scope. */
 void span_set(struct span *, size_t first, size_t count, enum page_state);
 void span_set_scope(struct span *, size_t first, size_t count, unsigned scope);
+/* A page is about to be opened, or has been: work that begins between waits for spans_lock first. */
+void spans_opening(bool begins);
 /* How many pages from there on, at most `most`, are in the page's state and scope. */
 size_t span_run(const struct span *, size_t page, size_t most);
 
@@ -91,8 +97,19 @@ int  move_close(struct span *, size_t first, size_t count, enum close_how);
 int  move_close_all(const struct client_stream *);
 /* What was sent has arrived. */
 int  moves_settle(void);
-/* Opens the page, and others behind it, for reading or for writing. The device has done with it. */
-int  move_open(struct span *, size_t page, bool writes);
+/* Opens the page for reading or for writing: the device has done with it. And others around it, where no work may write
+   these. in_function: for a function of the program, for which a stream waits. */
+int move_open(struct span *, size_t page, bool writes, bool in_function);
 void moves_forget_context(core_context *);
+
+/* ---- quiet.c ---- */
+
+/* All work has ended, as far as is known here, that could use a page of the scope and was given before. */
+bool work_ended(unsigned scope);
+/* And none begins before it waits for spans_lock. Between spans_opening(true) and (false); in_function as for
+   move_open. */
+bool work_quiet(unsigned scope, bool in_function);
+/* A copy or a set is about to be sent that writes pages of the scope. */
+void work_copies(unsigned scope);
 
 #endif

@@ -422,20 +422,29 @@ static int launch_send_whole(struct client_stream *s, const struct core_launch *
     return code;
 }
 
+/* It waits for its place in the stream before, so that other threads see little of work that comes. */
+static int managed_launch_begins(struct client_stream *s, bool *comes)
+{
+    if (atomic_load_explicit(&launch_heed, memory_order_relaxed) & HEED_SPANS)
+        backlog_enter(s);
+    return managed_work_begins(s, comes);
+}
+
 /* A launch that is not the usual one. */
 static int launch_with_care(struct client_stream *s, const struct core_launch *l, const struct loaded_function *loaded,
                             unsigned heed)
 {
-    int code = heed & HEED_MANAGED ? managed_before_work(s) : CORE_OK;
+    bool comes, whole = l->attribute_count || loaded->info.parameter_bytes > PARAMETERS_ON_STACK ||
+                        heed & (HEED_STATS | HEED_MIRROR);
+    int code = managed_launch_begins(s, &comes);
     if (!code && heed & HEED_TEXREFS)
         code = texrefs_before_launch();
-    if (code)
-        return code;
-    bool whole = l->attribute_count || loaded->info.parameter_bytes > PARAMETERS_ON_STACK ||
-                 heed & (HEED_STATS | HEED_MIRROR);
-    code = whole ? launch_send_whole(s, l, loaded, NULL) : launch_send(s, l, loaded);
-    if (heed & HEED_MIRROR)
-        mirror_work_sent();
+    if (!code) {
+        code = whole ? launch_send_whole(s, l, loaded, NULL) : launch_send(s, l, loaded);
+        if (heed & HEED_MIRROR)
+            mirror_work_sent();
+    }
+    managed_work_sent(comes);
     return code;
 }
 
@@ -468,10 +477,12 @@ static inline __attribute__((always_inline)) int launch_now(struct client_stream
 static int launch_in_graph(struct client_stream *s, const struct op_launch *launch)
 {
     const struct softgpu_graph graph = { .executable = launch->executable, .current = launch->current };
-    int code = managed_before_work(s);
+    bool comes;
+    int code = managed_launch_begins(s, &comes);
     if (!code)
         code = texrefs_before_launch();
     code = code ? code : launch_send_whole(s, launch->launch, launch->loaded, &graph);
+    managed_work_sent(comes);
     if (mirror_heeded())
         mirror_work_sent();
     return code;

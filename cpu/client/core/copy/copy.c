@@ -257,9 +257,8 @@ static int copy_prepare(const struct copy_plan *plan)
     return managed_before_access(to, plan->managed_to, true, plan->managed_to == copy_bytes(&plan->span));
 }
 
-int copy_op(struct client_stream *s, const struct op *op)
+static int copy_go(struct client_stream *s, const struct copy_plan *plan)
 {
-    const struct copy_plan *plan = &op->copy;
     int code = managed(plan) ? copy_prepare(plan) : CORE_OK;
     if (code)
         return code;
@@ -269,6 +268,15 @@ int copy_op(struct client_stream *s, const struct op *op)
     case COPY_IN: return copy_in(s, plan);
     default: return copy_out(s, plan);
     }
+}
+
+int copy_op(struct client_stream *s, const struct op *op)
+{
+    const struct copy_plan *plan = &op->copy;
+    managed_write_comes(plan->managed_to);
+    int code = copy_go(s, plan);
+    managed_work_sent(plan->managed_to);
+    return code;
 }
 
 static enum stats_copy counted_as(const struct copy_plan *plan)

@@ -58,9 +58,11 @@ int set_op(struct client_stream *s, const struct op *op)
                       .value = set->value, .element = set->element };
     args.to.address = set->reach;
     bool whole = set->managed == set->extent.width * set->element * set->extent.height * set->extent.depth;
+    managed_write_comes(set->managed);
     int code = set->managed ? managed_before_access(set->to.address, set->managed, true, whole) : CORE_OK;
     if (!code)
         code = stream_send(s, &(struct stream_call){ FLYT_SET, (xdrproc_t)xdr_set_args, .args = &args }, NULL);
+    managed_work_sent(set->managed);
     /* asynchronous to the host only on device memory that the host does not see */
     return code || !(set->pinned || set->managed) || !set->blocking ? code : stream_wait_for(s);
 }

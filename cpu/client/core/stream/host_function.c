@@ -41,11 +41,14 @@ static struct {
 } hosts = { .lock = PTHREAD_MUTEX_INITIALIZER, .due = PTHREAD_COND_INITIALIZER };
 
 static atomic_int runner;
+static const struct client_stream *_Atomic waits; /* for the function that runs */
 
 pid_t host_function_thread(void)
 {
     return atomic_load(&runner);
 }
+
+const struct client_stream *host_function_stream(void) { return atomic_load(&waits); }
 
 static void *host_run(void *unused)
 {
@@ -65,9 +68,11 @@ static void *host_run(void *unused)
         pthread_mutex_unlock(&hosts.lock);
         pending_wait(&f.point);                  /* the server has sent them; another reply may have been quicker */
         mirror_synchronised();                   /* what fails is every later call's error */
+        atomic_store(&waits, f.point.stream);
         if (!f.status || f.on_error)
             f.function(f.user, f.status);
         managed_host_function_ended();
+        atomic_store(&waits, NULL);
         if (mirror_heeded())
             mirror_room->host_function_ended();
         if (f.writes)

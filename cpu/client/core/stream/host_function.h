@@ -15,6 +15,8 @@ int host_function_put(struct client_stream *, void (*function)(void *, int), voi
 void host_function_due(flyt_id id, int status);
 flyt_id host_function_ids(void);                            /* all that were given out are below it */
 pid_t host_function_thread(void);                           /* which runs them; 0: there is none yet */
+/* The stream that waits for the one that runs now; NULL: none runs. */
+const struct client_stream *host_function_stream(void);
 
 /* ---- throttle.c ---- */
 

@@ -186,6 +186,28 @@ bool stream_known_heard(struct client_stream *s)
     return known(s, &s->context->heard_at, alone_heard) && stream_known_idle(s);
 }
 
+static bool list_idle(struct list *list, const struct client_stream *but)
+{
+    FLYT_ASSERT_HELD(&lists.lock);
+    for (struct list *link = list_first(list); link; link = list_next(list, link)) {
+        struct client_stream *s = stream_of(link, &working);
+        if (s != but && atomic_load(&s->token) && !stream_alone_idle(s))
+            return false;
+    }
+    return true;
+}
+
+bool stream_others_idle(const struct client_stream *s)
+{
+    core_context *c = s->context;
+    if (atomic_load(&c->orphaned) > atomic_load(&c->idle_at) || (s != &c->legacy && !stream_alone_idle(&c->legacy)))
+        return false;
+    pthread_mutex_lock(&lists.lock);
+    bool yes = list_idle(&c->working[true], s) && list_idle(&c->working[false], s);
+    pthread_mutex_unlock(&lists.lock);
+    return yes;
+}
+
 bool stream_context_idle(core_context *c)
 {
     return all(c, false, stream_alone_idle);

@@ -6,20 +6,23 @@
 #include "cpu/common/cancel.h"
 
 const struct managed_room *managed_room;
-atomic_uint launch_heed;
+atomic_uint launch_heed, managed_work_coming;
 atomic_bool managed_wants_to_know;
 
-int core_graph_begins(core_context *c, core_stream token)
+int core_graph_begins(core_context *c, core_stream token, bool *comes)
 {
     CANCEL_DEFERRED;
     struct client_stream *s;
-    if (!(atomic_load_explicit(&launch_heed, memory_order_relaxed) & (HEED_MANAGED | HEED_MIRROR)))
+    *comes = false;
+    if (!(atomic_load_explicit(&launch_heed, memory_order_relaxed) & (HEED_SPANS | HEED_MIRROR)))
         return CORE_OK;
     int code = client_stream_find(c, token, &s);
     if (!code && mirror_heeded())
         code = mirror_room->before_work(s);
-    return code ? code : managed_before_work(s);
+    return code ? code : managed_work_begins(s, comes);
 }
+
+void core_graph_sent(bool comes) { managed_work_sent(comes); }
 
 int managed_before_access(uint64_t address, uint64_t size, bool writes, bool whole)
 {

@@ -8,8 +8,8 @@
 #include "stream.h"
 
 struct managed_room {
-    /* Before work that may touch any managed memory: what the program wrote there is on the device when it returns. A
-       code: it could not be brought there. */
+    /* Before work that may touch any managed memory: what the program wrote there is on the device when it returns, and
+       the work is counted in managed_work_coming. A code: it could not be brought there. */
     int      (*before_work)(struct client_stream *);
     /* Before the device reads or writes this range, for a copy. whole: it writes every byte of it. */
     int      (*before_access)(uint64_t address, uint64_t size, bool writes, bool whole);
@@ -35,15 +35,38 @@ struct managed_room {
 extern const struct managed_room *managed_room;             /* NULL: there is none */
 
 /* Reasons why a launch must do more than be sent, as bits. */
-enum { HEED_STATS = 1, HEED_MANAGED = 2, HEED_TEXREFS = 4, HEED_MIRROR = 8 };
+enum { HEED_STATS = 1, HEED_MANAGED = 2, HEED_TEXREFS = 4, HEED_MIRROR = 8, HEED_SPANS = 16 };
 extern atomic_uint launch_heed;
 
-/* HEED_MANAGED: the program has pages open that a kernel may want. It orders its writes to them before its launch, so
-   a relaxed load sees the flag that was set before the first of those writes. */
-static inline int managed_before_work(struct client_stream *s)
+/* Threads that have closed the program's pages, or found none open, and have not yet sent the work before which they
+   did so. Another thread that fetches a page leaves its neighbours meanwhile. */
+extern atomic_uint managed_work_coming;
+
+/* Before work that may use any managed memory. *comes: managed_work_sent has to be called when it has been sent, or
+   after a failure; true only where there is managed memory (HEED_SPANS).
+   HEED_MANAGED: the program has pages open that a kernel may want. It orders its writes to them before its launch, so
+   the load sees the flag that was set before the first of those writes. */
+static inline int managed_work_begins(struct client_stream *s, bool *comes)
 {
-    unsigned heed = atomic_load_explicit(&launch_heed, memory_order_relaxed);
-    return __builtin_expect(heed & HEED_MANAGED, 0) ? managed_room->before_work(s) : CORE_OK;
+    *comes = atomic_load_explicit(&launch_heed, memory_order_relaxed) & HEED_SPANS;
+    if (__builtin_expect(!*comes, 1))
+        return CORE_OK;
+    atomic_fetch_add(&managed_work_coming, 1);
+    if (!(atomic_load(&launch_heed) & HEED_MANAGED))
+        return CORE_OK;
+    atomic_fetch_sub(&managed_work_coming, 1);
+    return managed_room->before_work(s);
+}
+/* Before managed_before_access where the device writes; managed_work_sent follows. */
+static inline void managed_write_comes(bool managed)
+{
+    if (managed)
+        atomic_fetch_add(&managed_work_coming, 1);
+}
+static inline void managed_work_sent(bool comes)
+{
+    if (__builtin_expect(comes, 0))
+        atomic_fetch_sub_explicit(&managed_work_coming, 1, memory_order_release);
 }
 
 /* The program has waited for work of a stream, and may use managed memory next. */

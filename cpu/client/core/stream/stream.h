@@ -199,6 +199,7 @@ bool stream_known_light(struct client_stream *); /* the same, looking at weighty
 /* And what kernels printed has come, or none has run since it last came: a synchronisation need not ask. */
 bool stream_known_heard(struct client_stream *);
 bool stream_context_idle(core_context *);
+bool stream_others_idle(const struct client_stream *);      /* the other streams of its context */
 void stream_context_ended(core_context *, uint64_t sent);   /* a synchronisation says so of its first `sent` calls */
 int stream_wait_for(struct client_stream *);                /* SYNC, unless known to be idle */
 
