@@ -20,7 +20,7 @@ build/cuda/%: tests/cuda/%.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 
-$(addprefix build/cuda/managed,$() _access _launches _random): tests/cuda/managed.h
+$(addprefix build/cuda/managed,$() _access _launches _neighbours _random): tests/cuda/managed.h
 
 $(addprefix build/cuda/ipc,$() _events _handles _killed _peers _pools): tests/cuda/together.h
 
@@ -120,8 +120,8 @@ CUDA_TEST_E2E := $(filter-out $(CUDA_TEST_NOT_$(firstword $(subst -, ,$(FLAVOUR)
 # leaves out `many`, which chaos and a busy machine slow down very much. With `-some` it takes the programs that depend
 # on the transport most; make check-long takes all.
 CUDA_TEST_SOME := cancelled errors exhaustion forks freed graphs host_handles ipc ipc_events ipc_handles ipc_killed ipc_pools joined lanes locked \
-                  memory pinned pinned_kernels pinned_random printing sticky streams stress threads vector_add \
-                  waiting wide
+                  managed_neighbours memory pinned pinned_kernels pinned_random printing sticky streams stress threads \
+                  vector_add waiting wide
 CUDA_TEST_SOME := $(filter $(addprefix build/cuda/,$(CUDA_TEST_SOME)),$(CUDA_TEST_E2E))
 cuda_test_not_short = $(if $(filter %-short,$(1)),build/cuda/many)
 cuda_test_picked = $(if $(filter %-some,$(1)),$(CUDA_TEST_SOME),$(filter-out $(cuda_test_not_short),$(CUDA_TEST_E2E)))

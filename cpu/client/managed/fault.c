@@ -114,8 +114,14 @@ static bool serve(struct fault *f, bool *ours)
     if (state == PAGE_NOBODYS || state == PAGE_DIRTY || (state == PAGE_CLEAN && !f->writes))
         return true;
     bool in_function = f->thread == host_function_thread();
-    if (state == PAGE_DEVICE && !f->settled && !in_function && !work_ended(s->scope[page]))
+    if (state == PAGE_DEVICE && !f->settled && !in_function && !work_ended(s->scope[page])) {
+        f->opened = s->opened[page];
         return false;
+    }
+    /* The page has been open meanwhile, for another access: the thread may have gone on, and have launched work that
+       writes it. If it still stands, it comes again. */
+    if (state == PAGE_DEVICE && f->settled && f->opened != s->opened[page])
+        return true;
     int code = move_open(s, page, f->writes, in_function);
     if (code == CORE_OUT_OF_MEMORY)
         *ours = false;

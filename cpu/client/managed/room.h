@@ -20,6 +20,7 @@ struct fault {
     pid_t         thread;
     bool          writes;
     bool          settled;            /* the work that may use the page has ended */
+    uint32_t opened;                  /* the page's, when the fault began to wait for that */
     void        (*done)(struct fault *, bool ours);         /* the fault is the way's again */
 };
 /* Starts the threads that serve accesses. poll_more: a descriptor, or -1, and what to do when it can be read. */

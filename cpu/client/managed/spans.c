@@ -42,9 +42,12 @@ struct span *span_new(uint64_t base, size_t pages, core_context *c, uint64_t blo
 {
     FLYT_ASSERT_HELD(&spans_lock);
     struct span *s = calloc(1, sizeof *s);
-    if (!s || !(s->state = calloc(pages, 1)) || !(s->scope = calloc(pages, 1))) {
-        if (s)
+    if (!s || !(s->state = calloc(pages, 1)) || !(s->scope = calloc(pages, 1)) ||
+        !(s->opened = calloc(pages, sizeof *s->opened))) {
+        if (s) {
             free(s->state);
+            free(s->scope);
+        }
         free(s);
         return NULL;
     }
@@ -67,6 +70,7 @@ void span_delete(struct span *s)
     free(s->pieces);
     free(s->state);
     free(s->scope);
+    free(s->opened);
     free(s);
 }
 
@@ -98,6 +102,8 @@ void spans_opening(bool begins)
 void span_set(struct span *s, size_t first, size_t pages, enum page_state state)
 {
     FLYT_ASSERT_HELD(&spans_lock);
+    static uint32_t last; /* span.opened */
+    uint32_t opened = ++last;
     for (size_t i = first; i < first + pages; i++) {
         uint8_t before = s->state[i];
         if (before == PAGE_NOBODYS && state != PAGE_NOBODYS) {
@@ -107,6 +113,7 @@ void span_set(struct span *s, size_t first, size_t pages, enum page_state state)
         }
         int change = is_open((uint8_t)state) - is_open(before);
         s->open += (size_t)change;
+        s->opened[i] = change > 0 ? opened : s->opened[i];
         scopes[s->scope[i]].open += (uint64_t)change;
         if (before != PAGE_NOBODYS && state == PAGE_NOBODYS) {
             s->used--;

@@ -47,6 +47,7 @@ struct span {
     bool          mapping;            /* a handle of the host's memory is mapped there: no context, no block */
     int           device;             /* of a mapping: where the memory lies */
     uint8_t      *state, *scope;      /* by page */
+    uint32_t *opened;                 /* by page: a number that changes when the page is opened */
     size_t        used;               /* pages that are somebody's */
     size_t        open, first, beyond;                      /* open pages; they lie in [first, beyond) */
     size_t        next, ahead;        /* the page behind the last one that was opened, and how many were, in a row */
