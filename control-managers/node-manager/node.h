@@ -43,6 +43,7 @@
 #include "control-managers/node-manager/schema.h"
 #include "cpu/common/secret.h"
 
+enum { SERVED_LEFT = 64 };
 enum { BRIDGE_ENDS = 16 }; /* of one server, at a time */
 enum { SERVER_GPUS_SIZE = CTL_MAX_SERVER_GPUS * (CTL_MAX_NAME + 1) };
 enum { DIAL_MOST = CTL_MAX_LINK_CONNECTIONS }; /* connections to another server, that a server is given at once */
@@ -112,6 +113,12 @@ struct server {
     /* served.c: programs that its workers serve, as seen last, in rising order; those whose end is asked for. */
     uint64_t *served, *asked;
     size_t served_count, asked_count, asked_room;
+    struct served_left {
+        uint64_t program;
+        int64_t when;   /* 0: it is not known */
+        uint32_t fault; /* a CUDA error that took a session of it along; 0: none */
+    } left[SERVED_LEFT]; /* the last ones that left, a ring: a cluster manager that began anew asks again */
+    unsigned lefts;
     unsigned served_pause; /* ms */
     struct loop_timer served_timer;
     bool controlled; /* it has a control socket */
@@ -345,13 +352,7 @@ void figures_look(struct server *);
 void workers_look(struct server *);
 /* Before it is started (again): who served whom, and what they held, said process ids that mean others from then on. */
 void workers_forget(const struct server *);
-/* What a look at the workers has found: programs that they serve, and workers that have ended: when (0: it is not
-   known), and with which CUDA error (0: none). */
-struct served_left {
-    uint64_t program;
-    int64_t when;
-    uint32_t fault;
-};
+/* What a look at the workers has found: programs that they serve, and workers that have ended. */
 struct served_now {
     bool known;               /* else it could not be looked */
     uint64_t *ids;            /* malloced; NULL: none */

@@ -70,7 +70,7 @@ static int by_when(const void *a, const void *b)
 
 /* Those that were served and are not, and those whose workers came and went between two looks; in the order in which
    they left. */
-static void report_left(const struct server *server, const struct served_now *now)
+static void report_left(struct server *server, const struct served_now *now)
 {
     size_t count = 0;
     struct served_left *all = malloc((server->served_count + now->left_count + 1) * sizeof *all);
@@ -90,8 +90,23 @@ static void report_left(const struct server *server, const struct served_now *no
             all[count++] = now->left[i];
     qsort(all, count, sizeof *all, by_when);
     for (size_t i = 0; i < count; i++)
+        server->left[server->lefts++ % SERVED_LEFT] = all[i];
+    for (size_t i = 0; i < count; i++)
         node_report_left(server, all[i].program, all[i].when, all[i].fault);
     free(all);
+}
+
+/* Its end may have been reported to a cluster manager that did not live to write it down. */
+static void report_again(const struct server *server, uint64_t program)
+{
+    for (unsigned i = server->lefts; i-- > (server->lefts > SERVED_LEFT ? server->lefts - SERVED_LEFT : 0);) {
+        const struct served_left *left = &server->left[i % SERVED_LEFT];
+        if (left->program == program) {
+            node_report_left(server, program, left->when, left->fault);
+            return;
+        }
+    }
+    node_report_left(server, program, 0, 0);
 }
 
 static void report_served(const struct server *server, const struct served_now *now)
@@ -114,7 +129,7 @@ void served_seen(struct server *server, struct served_now *now)
         if (has(now->ids, now->count, program))
             server->asked[kept++] = program;
         else if (!has(server->served, server->served_count, program) && !left_of(now, program))
-            node_report_left(server, program, 0, 0);
+            report_again(server, program);
     }
     server->asked_count = kept;
     free(server->served);
