@@ -423,7 +423,7 @@ static void answer_programs(struct cluster_session *session)
     struct vm *wanted = *vm ? vm_find(cluster, vm) : NULL;
     struct program *program;
     size_t count, next = 0, at = map_after_id(&cluster->programs, session->after);
-    struct served_alone *served = usage_list_served(cluster, session->after, &count);
+    struct served_alone *served = usage_list_served(cluster, NULL, session->after, &count);
     session->listing.waits = false;
     while ((program = map_at(&cluster->programs, at)) || next < count) {
         const struct served_alone *alone =
@@ -490,7 +490,7 @@ static void kill_served(struct conn *conn, struct loop_call *call, uint64_t id)
     struct cluster *cluster = session_of(conn)->cluster;
     size_t count;
     char text[CTL_MAX_TEXT + 1] = "";
-    struct served_alone *served = usage_list_served(cluster, id - 1, &count);
+    struct served_alone *served = usage_list_served(cluster, NULL, id - 1, &count);
     if (!id || !count || served[0].row->program != id) {
         snprintf(text, sizeof text, "there is no program %llu", (unsigned long long)id);
         reply_plain(call, CTL_NOT_FOUND, text);

@@ -81,6 +81,13 @@ static void row_of_server_news(struct cluster *cluster, struct server *server, a
     add_sms(cluster, &out->work, server, server->row.sms * (u_int)server->gpu_count);
 }
 
+/* Its server is there as long as it is followed. */
+static void row_of_alone(struct cluster *cluster, struct used *used, admin_program *out)
+{
+    const struct served_alone served = { map_get_id(&cluster->servers, used->row.server), &used->row };
+    row_of_served(&served, out);
+}
+
 static void row_of(struct cluster *cluster, struct followed *thing, struct page *page, size_t at)
 {
     admin_news *news = &page->news[at];
@@ -94,7 +101,10 @@ static void row_of(struct cluster *cluster, struct followed *thing, struct page 
         row_of_server_news(cluster, WHOLE(server, thing), &news->admin_news_u.server, &page->buffers[at].server);
         break;
     case ADMIN_NEWS_PROGRAM:
-        row_of_program(WHOLE(program, thing), &news->admin_news_u.prog, page->buffers[at].why);
+        if (thing->alone)
+            row_of_alone(cluster, WHOLE(used, thing), &news->admin_news_u.prog);
+        else
+            row_of_program(WHOLE(program, thing), &news->admin_news_u.prog, page->buffers[at].why);
         break;
     default: row_of_total(cluster, WHOLE(total, thing), &news->admin_news_u.total); break;
     }

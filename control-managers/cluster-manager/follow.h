@@ -18,13 +18,14 @@
 
 #include "control-managers/common/loop.h"
 
-/* In what is followed: struct vm, node, server, program, total. */
+/* In what is followed: struct vm, node, server, program, total, used (a program that is served alone). */
 struct followed {
     size_t place; /* in follow.things, from 1; 0: none */
     size_t entry; /* in follow.journal, from 1; 0: no follower has seen it */
     uint64_t digest;
     uint32_t size; /* of its row, in bytes */
     uint8_t kind;  /* admin_news_kind */
+    bool alone;    /* of a program: it is a struct used */
 };
 
 struct follow_entry {

@@ -2,7 +2,8 @@
  * of any other VM but how many programs are ahead in the queue. */
 #include <stdlib.h>
 
-#include "control-managers/cluster-manager/cluster.h"
+#include "control-managers/cluster-manager/admin_rows.h"
+#include "control-managers/cluster-manager/usage.h"
 
 struct own_view {
     program_status_result result;
@@ -22,7 +23,7 @@ static void fill_server(const struct server *server, ctl_own_server *out)
         .sms = server->row.sms,
         .memory = server->row.memory,
         .memory_used = server->memory_used,
-        .programs = (u_int)server->program_count,
+        .programs = (u_int)(server->program_count + usage_served_alone(server)),
     };
 }
 
@@ -40,6 +41,15 @@ static void fill_program(const struct program *program, char text[CTL_MAX_TEXT +
         .transport = program->mode,
         .why = program_waits_for(program, text),
     };
+}
+
+/* Of a program that has left the client manager: as administrators see it. */
+static void fill_served(const struct served_alone *served, ctl_own_program *out)
+{
+    admin_program row;
+    row_of_served(served, &row);
+    *out = (ctl_own_program){ .id = row.id, .uid = row.prog.uid, .executable = row.prog.executable, .state = row.state,
+                              .server = row.server, .since = row.since, .why = row.why };
 }
 
 void client_handle_status(struct conn *conn, struct loop_call *call, void *object)
@@ -71,6 +81,11 @@ void client_handle_status(struct conn *conn, struct loop_call *call, void *objec
         u_int at = result->programs.programs_len++;
         fill_program(program, view->texts[at], &view->programs[at]);
     }
+    size_t count;
+    struct served_alone *served = usage_list_served(vm->cluster, vm, 0, &count);
+    for (size_t i = 0; i < count && result->programs.programs_len < CTL_MAX_PROGRAMS; i++)
+        fill_served(&served[i], &view->programs[result->programs.programs_len++]);
     call_reply(call, result);
+    free(served);
     free(view);
 }

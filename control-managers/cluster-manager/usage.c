@@ -401,6 +401,8 @@ static void save_rows(struct cluster *cluster, size_t looked_at)
     const struct usage *usage = cluster->usage;
     for (size_t i = usage->count, saved = 0; i-- > usage->count - looked_at && saved < SAVES;) {
         struct used *used = usage->rows[i];
+        if (used && used->lingers)
+            usage_show_served(cluster, used);
         if (!used || !used->unsaved)
             continue;
         struct server *server = used->back ? map_get_id(&cluster->servers, used->row.server) : NULL;

@@ -44,13 +44,13 @@ void usage_left(struct cluster *, struct server *, const node_left *);
 void usage_left_lost(struct cluster *, const struct node *, const node_left *);
 
 /* Programs that have left their client manager, and that workers serve all the same: how many on this server; those
-   with greater ids than `after`, in the order of their ids, to be freed. */
+   with greater ids than `after`, in the order of their ids, to be freed; of this VM, NULL: of all. */
 struct served_alone {
     struct server *server;
     struct db_usage *row;
 };
 size_t usage_served_alone(const struct server *);
-struct served_alone *usage_list_served(struct cluster *, uint64_t after, size_t *count);
+struct served_alone *usage_list_served(struct cluster *, const struct vm *, uint64_t after, size_t *count);
 
 /* Rows are read page by page. after 0: from the beginning; false: what was read before counts no more, since rows were
    summed meanwhile. *from: a place in usage.rows. */

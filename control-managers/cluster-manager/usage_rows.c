@@ -226,6 +226,7 @@ static void row_end(struct cluster *cluster, struct used *used, int64_t when, co
             used->next->back = used->back;
     }
     used->back = NULL;
+    follow_remove(&cluster->follow, &used->followed, used->row.program, NULL);
     used->row.ended = when > used->row.begun ? when : used->row.begun;
     used->program = NULL;
     used->lingers = false;
@@ -266,6 +267,10 @@ void usage_attached(struct cluster *cluster, struct program *program)
         program->used = used;
         used->program = program;
         used->lingers = false;
+        if (used->followed.place) { /* it goes, and its program comes */
+            follow_remove(&cluster->follow, &used->followed, program->id, NULL);
+            program->followed.digest = 0;
+        }
         program->counted = true;
         return;
     }
@@ -488,26 +493,45 @@ static int by_program(const void *a, const void *b)
     return (one->row->program > other->row->program) - (one->row->program < other->row->program);
 }
 
-struct served_alone *usage_list_served(struct cluster *cluster, uint64_t after, size_t *count)
+void usage_show_served(struct cluster *cluster, struct used *used)
+{
+    const struct server *server = used->lingers ? map_get_id(&cluster->servers, used->row.server) : NULL;
+    if (!server || used->followed.place || !is_served(server, used))
+        return;
+    follow_add(&cluster->follow, &used->followed, ADMIN_NEWS_PROGRAM);
+    used->followed.alone = true;
+}
+
+/* Adds those of a server. False: no memory. */
+static bool list_served(struct server *server, uint64_t after, struct served_alone **list, size_t *count, size_t *room)
+{
+    for (struct used *used = server->counted.rows; used; used = used->next) {
+        if (used->row.program <= after || !is_served(server, used))
+            continue;
+        if (*count == *room) {
+            size_t more = *room ? 2 * *room : 16;
+            struct served_alone *larger = realloc(*list, more * sizeof **list);
+            if (!larger)
+                return false;
+            *list = larger;
+            *room = more;
+        }
+        (*list)[(*count)++] = (struct served_alone){ server, &used->row };
+    }
+    return true;
+}
+
+struct served_alone *usage_list_served(struct cluster *cluster, const struct vm *vm, uint64_t after, size_t *count)
 {
     struct served_alone *list = NULL;
     size_t room = 0;
     *count = 0;
-    for (size_t i = 0; i < cluster->servers.count; i++) {
-        struct server *server = map_at(&cluster->servers, i);
-        for (struct used *used = server->counted.rows; used; used = used->next) {
-            if (used->row.program <= after || !is_served(server, used))
-                continue;
-            if (*count == room) {
-                room = room ? 2 * room : 16;
-                struct served_alone *more = realloc(list, room * sizeof *list);
-                if (!more)
-                    return list;
-                list = more;
-            }
-            list[(*count)++] = (struct served_alone){ server, &used->row };
-        }
-    }
+    if (vm)
+        for (struct server *server = vm->servers; server && list_served(server, after, &list, count, &room);)
+            server = server->vm_next;
+    for (size_t i = 0; !vm && i < cluster->servers.count; i++)
+        if (!list_served(map_at(&cluster->servers, i), after, &list, count, &room))
+            break;
     if (*count)
         qsort(list, *count, sizeof *list, by_program);
     return list;

@@ -39,6 +39,7 @@ struct used_past {
 
 /* A row of usage. */
 struct used {
+    struct followed followed; /* while it is served alone: usage.h */
     struct db_usage row;
     struct used_past past[PASTS];
     unsigned pasts; /* so many were noted; the newest is past[(pasts - 1) % PASTS] */
@@ -87,6 +88,7 @@ bool usage_save_row(struct cluster *, struct used *); /* false: the DB has too m
 void usage_end_rows(struct cluster *, struct server *, const char *why);
 void usage_grow_old(struct cluster *);
 /* ---- usage.c ---- */
+void usage_show_served(struct cluster *, struct used *); /* it may be served alone by now: followers learn of it */
 void usage_save_soon(struct cluster *); /* there is one more fresh row */
 /* More, or less, was used than the totals of these know. They do not fall. */
 void usage_add_to_totals(struct cluster *, const struct db_usage *, uint64_t sm_us);

@@ -139,6 +139,9 @@ def who_leaves_the_client_manager_is_charged():
     number = row()["program"]
     listed = until(lambda: [one for one in cluster.json("program", "list") if one["id"] == number], "it is listed")[0]
     need(listed["state"] == "running" and "has left its client manager" in listed["why"], listed)
+    own = json.loads(subprocess.run([f"{BIN}/flyt-run", "--status", "--json"], capture_output=True, text=True,
+                                    timeout=30, env=cluster.env).stdout)
+    need(number in [one["id"] for one in own["programs"]], own)
     keeper.end()
     server = until(lambda: [one for one in cluster.json("server", "list") if one["programs"] == 1], "it counts")[0]
     refused = cluster.ctl.run("server", "stop", str(server["id"]))
