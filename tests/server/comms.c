@@ -487,6 +487,33 @@ TEST(a_context_that_ends)
     end();
 }
 
+/* Rank 1 calls two operations of one communicator. The first one waits in its stream for another communicator; the
+   second one's turn has come, in another stream. */
+TEST(a_context_that_ends_with_an_operation_before_its_turn)
+{
+    begin();
+    comm_up(COMM + 10, LINK + 2);
+    for (uint32_t id = STREAM + 6; id < STREAM + 8; id++) {
+        stream_create_args stream = { id, context_of[1], 1, 0 };
+        sent(flyt_stream_create_1(&stream, NULL, peer_of(1)->stub));
+    }
+    const comm_op_args call = { .kind = COMM_ALL_REDUCE, .type = COMM_INT32, .count = 100 };
+    comm_op_args other = call, free_stream = call;
+    other.comm = COMM + 11;
+    free_stream.stream = STREAM + 6;
+    op(1, other);
+    op(1, call);
+    op(1, free_stream);
+    for (int i = 0; i < 10; i++) { /* so that the server has seen that the second one's turn has come */
+        int32_t word;
+        assert_int_equal(peer_copy_out(peer_of(1), STREAM + 7, &word, in[1], sizeof word), 0);
+    }
+    assert_int_equal(PLAIN(&peers[0], context_reset, context_args, { 1 }), 0);
+    all_end("context has ended");
+    assert_true(goes_on(0) && goes_on(2));
+    end();
+}
+
 TEST(a_killed_worker)
 {
     begin();

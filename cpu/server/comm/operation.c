@@ -36,7 +36,7 @@ static int call_carry_out(const struct comms_ways *ways, struct server_comm_oper
     const bool copies = o->call.kind == COMM_ALL_TO_ALL && o->call.in == o->call.out && o->out_size;
     void *copy = copies ? malloc(o->out_size) : NULL;
     if (copies && !copy)
-        return rpc_explain(error, -EINVAL, "all-to-all in place: no memory");
+        return rpc_explain(error, -ENOMEM, "all-to-all in place: no memory");
     if (copies)
         o->call.in = memcpy(copy, o->call.out, o->out_size);
     if (o->factor_view)
@@ -54,7 +54,7 @@ void operation_carry_out(struct server_comm_operation *o)
     char error[RPC_ERROR_SIZE] = "";
     o->status = o->is_messages ? ways->exchange(o->comm->comm, o->messages, o->message_count, deadline, error)
                                : call_carry_out(ways, o, deadline, error);
-    if (o->status == -EINVAL) /* else it has ended by itself */
+    if (o->status < 0) /* wrong arguments, or no memory: the other ranks wait for it. Else it has ended by itself. */
         ways->abort(o->comm->comm, -ECANCELED, error);
 }
 
@@ -210,8 +210,10 @@ void comms_release_all(struct session *session, struct context *context)
             gate_pass(o->stream, o->ticket);
         pthread_mutex_lock(&comms->lock);
         bool given_up = !o->begun;
-        if (given_up) /* it would keep those behind it from coming to their end */
+        if (given_up) { /* the thread would wait for its turn, and this one for those behind it */
             list_remove(&o->queued);
+            pthread_cond_signal(&o->comm->wake);
+        }
         pthread_mutex_unlock(&comms->lock);
     }
     for (struct list *one = list_first(&comms->operations); one; one = list_next(&comms->operations, one)) {
