@@ -89,6 +89,14 @@ int comm_context_reason(struct comm_context *context, int status)
 
 /* ---- contexts ---- */
 
+static void context_free(struct comm_context *context)
+{
+    pthread_cond_destroy(&context->changed);
+    pthread_mutex_destroy(&context->lock);
+    free(context->trace);
+    free(context);
+}
+
 int comm_context_create(const struct comm_context_settings *settings, struct comm_store *store,
                         struct comm_context **out, char *error)
 {
@@ -108,18 +116,9 @@ int comm_context_create(const struct comm_context_settings *settings, struct com
         free(context);
         return rpc_explain(error, -ENOMEM, "a context: no memory");
     }
-    int status = settings->near ? comm_near_enter(settings->near, settings->rank, context) : 0;
-    if (status < 0) {
-        free(context->trace);
-        free(context);
-        return rpc_explain(error, status, "a context: rank %u is in this process already, or its ranks have failed",
-                           settings->rank);
-    }
     context->settings = *settings;
     context->store = store;
     context->near = settings->near;
-    if (context->near)
-        comm_near_hold(context->near);
     if (settings->algorithm == COMM_AUTOMATIC)
         context->settings.algorithm = forced;
     if (settings->table.latency_us <= 0 || settings->table.mb_per_s <= 0)
@@ -130,6 +129,15 @@ int comm_context_create(const struct comm_context_settings *settings, struct com
         context->peers[r].context = context;
         context->peers[r].rank = r;
     }
+    /* From here on threads of other ranks may say that the place has failed. */
+    int status = context->near ? comm_near_enter(context->near, settings->rank, context) : 0;
+    if (status < 0) {
+        context_free(context);
+        return rpc_explain(error, status, "a context: rank %u is in this process already, or its ranks have failed",
+                           settings->rank);
+    }
+    if (context->near)
+        comm_near_hold(context->near);
     *out = context;
     return 0;
 }
@@ -147,10 +155,7 @@ void comm_context_destroy(struct comm_context *context)
         if (!context->peers[r].lent)
             comm_link_close(context->peers[r].link);
     }
-    pthread_cond_destroy(&context->changed);
-    pthread_mutex_destroy(&context->lock);
-    free(context->trace);
-    free(context);
+    context_free(context);
 }
 
 /* ---- connecting ---- */
