@@ -102,7 +102,7 @@ static nccl_result split_ranks(struct nccl_comm *comm, const struct nccl_making 
     struct split_card own = { making->color, making->key }, *cards = calloc((unsigned)parent->ranks, sizeof *cards);
     if (!cards)
         return nccl_fail(NCCL_SYSTEM_ERROR, "ncclCommSplit: no memory");
-    unsigned number = ++parent->splits;
+    const unsigned number = making->number;
     snprintf(key, sizeof key, "split_%u_%d", number, parent->rank);
     nccl_result result = nccl_store_set(parent, key, &own, sizeof own);
     for (int r = 0; r < parent->ranks && result == NCCL_SUCCESS; r++) {
@@ -276,6 +276,7 @@ static nccl_result split(struct nccl_comm *parent, int color, int key, struct nc
         return result;
     making.blocking |= color < 0; /* there is nothing that could be asked about */
     struct nccl_comm *comm = comm_new(0, parent->ranks, parent->context, parent->device);
+    making.number = ++parent->splits; /* by the calling thread: those that make communicators run in any order */
     return comm ? begin(comm, &making) : nccl_fail(NCCL_SYSTEM_ERROR, "ncclCommSplit: no memory");
 }
 

@@ -58,6 +58,7 @@ struct nccl_making {
     struct nccl_place place;  /* InitRank */
     struct nccl_comm *parent; /* Split; else NULL */
     int color, key;
+    unsigned number; /* of this split of the parent: the same on all ranks, which call them in one order */
     bool blocking;
     struct nccl_comm **out; /* Split: becomes NULL where the rank is in no new one */
 };
