@@ -77,7 +77,7 @@ static void nudge(struct loop_timer *timer, void *context)
     loop_timer_start(program->manager->loop, timer, NUDGE_MS, nudge, program);
 }
 
-/* Why this program cannot be told. CTL_OK: it can. */
+/* A program that has links keeps its GPU server. CTL_OK: it has none, as far as is known here. */
 static ctl_code check_links(const struct program *program, char *text)
 {
     return program->linked
@@ -86,6 +86,7 @@ static ctl_code check_links(const struct program *program, char *text)
                : CTL_OK;
 }
 
+/* Why this program cannot move. CTL_OK: it can. */
 static ctl_code check(const struct program *program, char *text)
 {
     const bool limited = program->limits.move == program->move.id && program->limits.strict;

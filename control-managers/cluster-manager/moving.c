@@ -10,8 +10,8 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-/* What the library may take besides: it looks every two seconds whether it is to move. */
 #define TARGET_ENDED "the GPU server to which it moved has ended"
+/* What the library may take besides: it looks every two seconds whether it is to move. */
 enum { MOVE_SLACK_MS = 15000, MOVE_LOOK_MS = 200, MOVE_BRIDGE_MS = 3000 };
 
 static struct event_about about(const struct moved_program *move)

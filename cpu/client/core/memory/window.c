@@ -9,7 +9,7 @@
 #include "cpu/common/tree.h"
 #include "memory.h"
 
-struct window_gap { struct tree_node node; uint64_t size; };       /* key: address */
+struct window_gap { struct tree_node node; uint64_t size; }; /* key: address */
 
 static struct tree gaps;
 static uint64_t window_base, window_granularity;

@@ -118,7 +118,7 @@ static void facts_adopt(const hello_result *hello, const char *uri)
 
 enum end { RECOVERED, NOT_REACHED, NOT_REPEATED };
 
-/* Whether that is one too many. */
+/* Counts the loss of a server. True: the program gives up; why says the reason. */
 static bool lost_again(char *why, size_t size)
 {
     if (++recovery.losses < LOSSES_MOST)

@@ -18,7 +18,7 @@ struct pending_copy {
     struct client_stream *stream;
     /* Until it is submitted, no call that it could come before has returned. */
     struct submitted     at;
-    struct copy_mark         *marks;       /* in other streams */
+    struct copy_mark    *marks;       /* in other streams */
     unsigned             mark_count;
     struct host_rows     place;       /* where the bytes belong; part.to may be a buffer instead */
     uint8_t             *buffer;      /* NULL: received in place */
