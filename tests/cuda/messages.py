@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tests/cuda/messages.py [--bin DIR]: what a user sees when something is wrong; TAP on stdout.
 
-shows: messages: a bad address, page-locked memory that does not suffice, pinned memory that a kernel cannot reach
-   over a network, a server that is not there, a fat binary cut in half, a kernel with no PTX, no memory left
+shows: messages: a bad address, page-locked memory that does not suffice, pinned memory that kernels cannot
+   reach, a server that is not there, a fat binary cut in half, a kernel with no PTX, no memory left
 shows: statistics: a table and JSON whose rows add up; switches of FLYT_PERF as documented
 shows: the image cache: the second start of a program sends no code
 shows: life and death: client or server killed, server stopped, a long kernel, a neighbour that faults
@@ -69,6 +69,25 @@ def host_memory_that_does_not_suffice(_):
         return f"exit status {done.returncode}, server {status}:\n{done.stdout}{done.stderr}{log}"
     told = done.stderr.count("of page-locked memory do not fit in the 26 MiB")
     return None if told == 1 and "--host-memory" in done.stderr else f"said {told} times:\n{done.stderr}"
+
+
+@case
+def pinned_memory_that_no_kernel_can_reach(_):
+    """Where this side has no room for the window of host memory, over a network and not: an error, and the reason."""
+    problem = None
+    for transport in "tcp", "unix":
+        folder = tempfile.mkdtemp(prefix="flyt-pinned.")
+        server = Server(BIN, transport, "software", folder, {})
+        try:
+            done = subprocess.run([os.path.join(BIN, "flyt-run"), "--server", server.uri, f"{PROGRAMS}/pinned_kernels",
+                                   "large"], capture_output=True, text=True, timeout=20,
+                                  env={**ENVIRONMENT, "FLYT_PERF": "no_payload"})
+            problem = problem or says(done, "canMapHostMemory", "no_payload", r"\(700\)")
+        except subprocess.TimeoutExpired:
+            problem = f"over {transport} the program hangs"
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    return problem
 
 
 @case

@@ -43,9 +43,12 @@ static struct {
     atomic_bool     watching;         /* work is under way, as far as the thread knows */
 } queue = { .lock = PTHREAD_MUTEX_INITIALIZER, .some = PTHREAD_COND_INITIALIZER };
 
-/* What is no host memory fails as natively, without a word: the log of the server has the address. */
+/* What is no host memory fails as natively, without a word: the log of the server has the address. Where there is no
+   window here, the error itself is explained (mirror_missed). */
 static void explain(const struct wanted *w, int code)
 {
+    if (!mirror_any)
+        return;
     struct core_range range;
     bool known = core_address_lookup(w->address, &range);
     const char *why = NULL;

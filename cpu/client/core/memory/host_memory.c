@@ -230,6 +230,8 @@ int core_host_allocate(size_t size, unsigned flags, void **out)
         return CORE_OUT_OF_MEMORY;
     }
     *out = memory;
+    if (!core_session.in_process && !host_space_any() && !mirror_any)
+        atomic_store(&mirror_missing, true);
     return CORE_OK;
 }
 

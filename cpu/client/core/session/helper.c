@@ -72,8 +72,11 @@ static void act(rpc_client *client, const flyt_event *event)
         rpc_client_shutdown(client);
         break;
     case FLYT_EVENT_HOST_WANTED:
-        if (mirror_any)
+        /* The server asks also where this side does without the window. The kernel waits until it has an answer. */
+        if (mirror_room)
             mirror_room->wanted(&event->flyt_event_u.wanted);
+        else
+            mirror_call_served(event->flyt_event_u.wanted.id, CORE_INVALID_VALUE);
         break;
     case FLYT_EVENT_BEAT:
     case FLYT_EVENT_LIMITS:

@@ -3,10 +3,12 @@
 
 #include "cpu/common/log.h"
 #include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/state.h"
 
 const struct mirror_room *mirror_room;
 bool mirror_any;
+atomic_bool mirror_missing;
 atomic_uint_fast64_t mirror_launched, mirror_settled;
 
 void mirror_open(uint64_t base, uint64_t size)
@@ -56,3 +58,13 @@ void mirror_call_served(flyt_id id, int code)
 }
 
 void mirror_call_flush(void) { rpc_client_flush(core_session.client); }
+
+void mirror_missed(void)
+{
+    if (atomic_exchange(&mirror_missing, false))
+        log_error("a kernel has touched an address that is not mapped (error 700). Kernels of this program cannot use "
+                  "its pinned host memory, as the attribute canMapHostMemory says: %s",
+                  core_perf.no_payload ? "FLYT_PERF has no_payload"
+                                       : "something else lies where the program and the GPU server would have it. "
+                                         "Starting the program again may help");
+}

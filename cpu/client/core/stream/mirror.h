@@ -62,6 +62,9 @@ void mirror_call_flush(void);                               /* what was sent tra
 
 void mirror_open(uint64_t base, uint64_t size);             /* at attach; nothing, without the room */
 extern bool mirror_any;                                     /* a window is mirrored: the room is there */
+extern atomic_bool mirror_missing; /* there is pinned memory, and no window, mirrored or shared */
+/* A kernel has touched an address that is not mapped. Says once if that may be the reason. */
+void mirror_missed(void);
 /* All of the pinned memory around the address goes to the server, where copies may name the address that this returns.
    0: it is not mirrored, or cannot be had there. Waits. */
 static inline uint64_t mirror_reach(uint64_t address) { return mirror_any ? mirror_room->reach(address) : 0; }

@@ -151,6 +151,8 @@ static void wire_take_header(const flyt_head *head)
         session_set_sticky(head->sticky);
     if (head->sticky == ILLEGAL_ADDRESS && mirror_any)
         mirror_room->fault();
+    else if (head->sticky == ILLEGAL_ADDRESS)
+        mirror_missed();
 }
 
 /* In words of our own: clnt_sperrno of libtirpc would bring much of that library into ours. */
