@@ -18,7 +18,6 @@
 /* cpu/comm/comm.h, near.h and reduce.h have these functions. */
 struct comms_ways {
     struct comm_near *(*near_create)(unsigned ranks);
-    void (*near_hold)(struct comm_near *);
     void (*near_drop)(struct comm_near *);
     int (*create)(const struct comm_context_settings *, struct comm_store *, struct comm_context **, char *error);
     void (*use_link)(struct comm_context *, unsigned rank, struct comm_link *);
