@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -157,6 +158,18 @@ static int clear_stale(const char *path, char *error)
     return 0;
 }
 
+/* libuv says that access is denied where the folder of the socket does not exist. */
+static bool lacks_folder(const char *path)
+{
+    char folder[sizeof((struct sockaddr_un *)0)->sun_path + 1];
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (!slash || slash == folder)
+        return false;
+    *slash = '\0';
+    return access(folder, F_OK) != 0 && errno == ENOENT;
+}
+
 static int listen_unix(struct loop_listener *listener, const struct loop_listen_options *options, const char *path,
                        char *error)
 {
@@ -166,6 +179,8 @@ static int listen_unix(struct loop_listener *listener, const struct loop_listen_
     mode_t mode = options->mode ? options->mode : 0600, mask = umask(0177);     /* nobody before chmod */
     failure = uv_pipe_bind(&listener->uv.pipe, path);
     umask(mask);
+    if (failure == -EACCES && lacks_folder(path))
+        return explain(error, -ENOENT, "listening on %s: its folder does not exist", path);
     if (failure == 0 && options->group && options->group != (gid_t)-1 && chown(path, (uid_t)-1, options->group) < 0)
         failure = -errno;
     if (failure == 0 && chmod(path, mode) < 0)

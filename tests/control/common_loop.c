@@ -317,6 +317,19 @@ TEST(test_reconnect)
     loop_destroy(loop);
 }
 
+/* A folder that does not exist is no lack of rights. */
+TEST(test_socket_without_folder)
+{
+    char error[CONTROL_ERROR_SIZE] = "";
+    static const struct conn_service service;
+    struct loop_listener *listener = NULL;
+    struct loop *loop = loop_create();
+    const struct loop_listen_options options = { .uri = "unix:///nowhere-at-all/here.sock", .service = &service };
+    assert_int_equal(loop_listen(loop, &options, &listener, error), -ENOENT);
+    assert_string_equal(error, "listening on /nowhere-at-all/here.sock: its folder does not exist");
+    loop_destroy(loop);
+}
+
 TEST(test_wait)
 {
     const char *uris[2] = { NULL, NULL };
