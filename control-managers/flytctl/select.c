@@ -57,6 +57,8 @@ static bool fits(const json_t *value, const struct row_filter *filter)
         json_array_foreach(value, i, item) if (fits(item, filter)) return true;
         return json_array_size(value) == 0 && !*filter->value;
     }
+    if (json_is_null(value) && strcmp(filter->value, "null") == 0)
+        return true; /* as JSON shows it; "" is as other forms do */
     value_text(value, text, sizeof text);
     if (json_is_boolean(value) && (strcmp(filter->value, "yes") == 0 || strcmp(filter->value, "no") == 0))
         snprintf(text, sizeof text, "%s", json_is_true(value) ? "yes" : "no");

@@ -221,6 +221,8 @@ def a_killed_manager_counts_nothing_twice():
     holder = Holder().attached()
     until(lambda: used()[before:] and used()[before]["sm_seconds"] > 1 and written(), "it uses something")
     begun = used()[before]["begun"]
+    unended = cluster.json("usage", "--by", "program", "--filter", "ended=null")
+    need([row["begun"] for row in unended] == [begun], unended)
     again = cluster.kill("cluster-manager")
     again()
     until(lambda: cluster.json("program", "list")[0]["state"] == "running", "the program is known again")
