@@ -7,9 +7,9 @@ short="core_attach core_attach_to_use core_changes core_context_active core_cont
        core_context_primary
        core_count_local core_device core_device_attribute core_device_by_pci_bus_id
        core_device_count core_driver_version core_find_limits core_forked core_function_check
-       core_gate_slow_out core_handle_host_possible
-       core_in_host_function core_ipc_capable core_library_of core_sequence_mark
-       core_speak_for core_sticky core_take_latched"
+       core_gate_slow_out core_graph_sent core_handle_host_possible
+       core_in_host_function core_ipc_capable core_jit_options core_library_of core_sequence_mark
+       core_server_address core_speak_for core_sticky core_take_latched"
 public=$(sed -n 's/^CORE_API.*[ *]\(core_[a-z_]*\)(.*/\1/p' \
     cpu/client/core/api_*.h cpu/client/core/code/own_images.h | sort -u)
 bad=0

@@ -54,6 +54,7 @@ static void id_give(struct comm_ids *ids, uint32_t id)
 
 bool core_comms_offered(bool *have_links)
 {
+    CANCEL_DEFERRED;
     uint64_t capabilities = core_enter() ? 0 : core_session.hello.capabilities;
     *have_links = capabilities & FLYT_CAP_LINKS;
     return capabilities & FLYT_CAP_COLLECTIVES;
@@ -116,7 +117,11 @@ int core_link_join(uint32_t link, const char *server, const uint8_t *handles, un
 /* A client manager takes one such question of a program at a time. No program of another end is waited for. */
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 
-bool core_links_managed(void) { return !core_enter() && manager_gives_servers(); }
+bool core_links_managed(void)
+{
+    CANCEL_DEFERRED;
+    return !core_enter() && manager_gives_servers();
+}
 
 int core_link_offer(uint8_t offer[CORE_LINK_OFFER_SIZE], char *why)
 {
