@@ -106,9 +106,9 @@ def downtime(cluster, a):
 
 
 def called_off(cluster, a):
-    there = cluster.other(a)
+    there, before = cluster.other(a), newest(cluster)["id"]
     moving = cluster.begin("program", "migrate", str(a.id), "--to", there, "--bandwidth", "2M")
-    until(lambda: newest(cluster)["bytes_done"] > MIB, "it copies", 20)
+    until(lambda: newest(cluster)["id"] != before and newest(cluster)["bytes_done"] > MIB, "it copies", 20)
     began = time.monotonic()
     cluster.run("move", "cancel", str(newest(cluster)["id"]))
     until(lambda: a.ask("state")[2] > 0, "it answers")
