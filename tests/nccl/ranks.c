@@ -4,6 +4,7 @@
  *   all      each function, its results against a model
  *   lost     a collective that never ends, since the process of the last rank is killed; the others go on without it
  *   wrong    what is refused
+ *   none     what is refused where there are no random bytes
  * The last line that it prints is "ok".
  */
 #include <cuda.h>
@@ -14,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -337,6 +340,16 @@ static void lost(void)
 
 /* ---- what is refused ---- */
 
+/* In the place of the C library's, for libnccl.so.2 too. */
+static bool no_random;
+__attribute__((visibility("default"))) ssize_t getrandom(void *bytes, size_t size, unsigned flags)
+{
+    if (!no_random)
+        return syscall(SYS_getrandom, bytes, size, flags);
+    errno = ENOSYS;
+    return -1;
+}
+
 static void refused(nccl_result result, nccl_result wanted_one, const char *text, int line)
 {
     NEED(result == wanted_one && strstr(ncclGetLastError(NULL), text), "line %d: %d, not %d", line, result, wanted_one);
@@ -400,6 +413,16 @@ static void wrong(const nccl_id *id)
         GOOD(ncclCommDestroy(own[i].comm));
 }
 
+/* Without random bytes there is no id that others could not guess. */
+static void none(void)
+{
+    nccl_id id;
+    no_random = true;
+    REFUSED(ncclGetUniqueId(&id), NCCL_SYSTEM_ERROR, "random bytes");
+    no_random = false;
+    GOOD(ncclGetUniqueId(&id));
+}
+
 int main(int argc, char **argv)
 {
     nccl_id id;
@@ -410,6 +433,11 @@ int main(int argc, char **argv)
     count = atoi(argv[4]);
     setvbuf(stdout, NULL, _IOLBF, 0);
     gpus();
+    if (strcmp(argv[1], "none") == 0) {
+        none();
+        printf("ok\n");
+        return 0;
+    }
     exchange_id(argv[5], &id);
     init(&id);
     if (strcmp(argv[1], "lost") == 0)

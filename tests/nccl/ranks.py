@@ -6,6 +6,7 @@ shows: nccl: each function of libnccl.so.2 with one process for four GPUs, with 
 shows: nccl: a rank's process that is killed is an error of every other rank within a second; aborting is local, and
   the programs and their GPUs go on
 shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks and captured streams are refused by name
+shows: nccl: without random bytes no unique id is made
 """
 import os
 import signal
@@ -35,12 +36,19 @@ class Server:
         self.process.wait()
 
 
+class Inside:
+    uri = "local:software"
+
+    def end(self):
+        pass
+
+
 class Ranks:
-    """A process for each server, with all its GPUs."""
+    """A process for each server, with all its GPUs. kind: of the servers; None: each process has one inside."""
 
     def __init__(self, mode, kind, gpus):
         self.folder = tempfile.TemporaryDirectory()
-        self.servers = [Server(kind, number) for number in gpus]
+        self.servers = [Server(kind, number) if kind else Inside() for number in gpus]
         self.programs, first = [], 0
         for server, number in zip(self.servers, gpus):
             environment = dict(os.environ, FLYT_COMM_INTERFACES="lo", FLYT_NCCL_TIMEOUT="20",
@@ -113,6 +121,12 @@ def a_killed_rank():
 @case
 def what_is_refused():
     with Ranks("wrong", "tcp", [2]) as ranks:
+        ranks.good()
+
+
+@case
+def without_random_bytes():
+    with Ranks("none", None, [1]) as ranks:
         ranks.good()
 
 

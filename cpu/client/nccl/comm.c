@@ -128,8 +128,9 @@ static nccl_result split_ranks(struct nccl_comm *comm, const struct nccl_making 
     comm->place = parent->place;
     snprintf(key, sizeof key, "part_%u_%d", number, own.color);
     if (result == NCCL_SUCCESS && comm->ranks && comm->rank == 0) {
-        nccl_random(comm->place.name, sizeof comm->place.name);
-        result = nccl_store_set(parent, key, comm->place.name, sizeof comm->place.name);
+        result = nccl_random(comm->place.name, sizeof comm->place.name);
+        if (result == NCCL_SUCCESS)
+            result = nccl_store_set(parent, key, comm->place.name, sizeof comm->place.name);
     }
     size_t size = sizeof comm->place.name;
     return result == NCCL_SUCCESS && comm->ranks ? nccl_store_get(parent, key, comm->place.name, &size) : result;

@@ -61,17 +61,17 @@ nccl_result nccl_store_get(struct nccl_comm *comm, const char *key, void *value,
 
 /* ---- who the ranks are ---- */
 
-static void process_name(uint8_t name[16])
+static nccl_result process_name(uint8_t name[16])
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static uint8_t own[16];
     static bool known;
     pthread_mutex_lock(&lock);
-    if (!known)
-        nccl_random(own, sizeof own);
-    known = true;
+    nccl_result result = known ? NCCL_SUCCESS : nccl_random(own, sizeof own);
+    known = result == NCCL_SUCCESS;
     memcpy(name, own, sizeof own);
     pthread_mutex_unlock(&lock);
+    return result;
 }
 
 static nccl_result introduce(struct nccl_comm *comm, struct rank_card *cards)
@@ -79,11 +79,12 @@ static nccl_result introduce(struct nccl_comm *comm, struct rank_card *cards)
     struct rank_card *own = &cards[comm->rank];
     char key[40];
     *own = (struct rank_card){ .ranks = comm->ranks, .managed = core_links_managed() };
-    process_name(own->process);
+    nccl_result result = process_name(own->process);
     memcpy(own->gpu, core_device(comm->device)->uuid, sizeof own->gpu);
     snprintf(own->server, sizeof own->server, "%s", core_server_address());
     snprintf(key, sizeof key, "rank_%d", comm->rank);
-    nccl_result result = nccl_store_set(comm, key, own, sizeof *own);
+    if (result == NCCL_SUCCESS)
+        result = nccl_store_set(comm, key, own, sizeof *own);
     for (int r = 0; r < comm->ranks && result == NCCL_SUCCESS; r++) {
         size_t size = sizeof *cards;
         snprintf(key, sizeof key, "rank_%d", r);

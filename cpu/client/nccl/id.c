@@ -5,6 +5,7 @@
 #include "cpu/client/nccl/nccl.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +27,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct comm_store_server *server;
 static uint8_t key[COMM_KEY_SIZE];
 
-void nccl_random(void *bytes, size_t size)
+nccl_result nccl_random(void *bytes, size_t size)
 {
-    if (getrandom(bytes, size, 0) != (ssize_t)size)
-        memset(bytes, 0x5a, size); /* never seen; sizes up to 256 bytes are given whole */
+    ssize_t got = getrandom(bytes, size, 0); /* sizes up to 256 bytes are given whole */
+    return got == (ssize_t)size
+               ? NCCL_SUCCESS
+               : nccl_fail(NCCL_SYSTEM_ERROR, "random bytes: %s", got < 0 ? strerror(errno) : "too few");
 }
 
 uint64_t nccl_deadline(void)
@@ -53,17 +56,16 @@ static int listen_at(char uri[64], char *error)
     return 0;
 }
 
-static int serve(char *error)
+static nccl_result serve(void)
 {
-    char uri[64];
+    char uri[64], error[RPC_ERROR_SIZE] = "";
     pthread_mutex_lock(&lock);
     int status = server ? 0 : listen_at(uri, error);
-    if (!server && status == 0) {
-        nccl_random(key, sizeof key);
+    nccl_result result = server || status < 0 ? NCCL_SUCCESS : nccl_random(key, sizeof key);
+    if (!server && status == 0 && result == NCCL_SUCCESS)
         status = comm_store_serve(uri, key, &server, error);
-    }
     pthread_mutex_unlock(&lock);
-    return status;
+    return result == NCCL_SUCCESS ? nccl_of_errno(status, "ncclGetUniqueId: a store for the ranks", error) : result;
 }
 
 nccl_result ncclGetVersion(int *version)
@@ -76,16 +78,16 @@ nccl_result ncclGetVersion(int *version)
 
 nccl_result ncclGetUniqueId(nccl_id *id)
 {
-    char error[RPC_ERROR_SIZE] = "";
     NCCL_ENTER();
     if (!id)
         return nccl_fail(NCCL_INVALID_ARGUMENT, "ncclGetUniqueId: uniqueId is NULL");
-    int status = serve(error);
-    if (status < 0)
-        return nccl_of_errno(status, "ncclGetUniqueId: a store for the ranks", error);
+    nccl_result result = serve();
     memset(id, 0, sizeof *id);
+    if (result == NCCL_SUCCESS)
+        result = nccl_random(id->bytes + NAME_AT, KEY_AT - NAME_AT);
+    if (result != NCCL_SUCCESS)
+        return result;
     memcpy(id->bytes, magic, sizeof magic);
-    nccl_random(id->bytes + NAME_AT, KEY_AT - NAME_AT);
     memcpy(id->bytes + KEY_AT, key, sizeof key);
     snprintf(id->bytes + URI_AT, URI_ROOM, "%s", comm_store_server_uri(server));
     return NCCL_SUCCESS;

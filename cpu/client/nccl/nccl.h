@@ -99,7 +99,7 @@ nccl_result nccl_unsupported(const char *name);
 /* ---- id.c ---- */
 
 bool nccl_place_of(const nccl_id *, struct nccl_place *);
-void nccl_random(void *bytes, size_t size);
+nccl_result nccl_random(void *bytes, size_t size);
 /* A moment by which ranks must have met. */
 uint64_t nccl_deadline(void);
 
