@@ -4,7 +4,7 @@
  *   all      each function, its results against a model
  *   lost     a collective that never ends, since the process of the last rank is killed; the others go on without it
  *   wrong    what is refused
- *   none     what is refused where there are no random bytes
+ *   none     what is refused where the server has no communicators, or there are no random bytes
  * The last line that it prints is "ok".
  */
 #include <cuda.h>
@@ -413,14 +413,18 @@ static void wrong(const nccl_id *id)
         GOOD(ncclCommDestroy(own[i].comm));
 }
 
-/* Without random bytes there is no id that others could not guess. */
+/* Without random bytes there is no id that others could not guess. The server has no communicators. */
 static void none(void)
 {
     nccl_id id;
+    struct nccl_comm *comm = NULL;
     no_random = true;
     REFUSED(ncclGetUniqueId(&id), NCCL_SYSTEM_ERROR, "random bytes");
     no_random = false;
     GOOD(ncclGetUniqueId(&id));
+    CUDA(cuCtxSetCurrent(own[0].context));
+    REFUSED(ncclCommInitRank(&comm, 1, id, 0), NCCL_INVALID_USAGE, "a communicator: the GPU server does not support");
+    NEED(!comm, "a communicator that could not be made");
 }
 
 int main(int argc, char **argv)

@@ -6,7 +6,7 @@ shows: nccl: each function of libnccl.so.2 with one process for four GPUs, with 
 shows: nccl: a rank's process that is killed is an error of every other rank within a second; aborting is local, and
   the programs and their GPUs go on
 shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks and captured streams are refused by name
-shows: nccl: without random bytes no unique id is made
+shows: nccl: a server without communicators is named; without random bytes no unique id is made
 """
 import os
 import signal
@@ -125,7 +125,7 @@ def what_is_refused():
 
 
 @case
-def without_random_bytes():
+def a_server_without_communicators():
     with Ranks("none", None, [1]) as ranks:
         ranks.good()
 
