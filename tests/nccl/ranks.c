@@ -228,13 +228,19 @@ static void own_operations(void)
 {
     int op[MOST];
     int factor = 3;
+    void *pinned;
+    char before[600];
+    CUDA(cuCtxSetCurrent(own[0].context));
+    CUDA(cuMemAllocHost(&pinned, sizeof factor));
+    memcpy(pinned, &factor, sizeof factor);
+    snprintf(before, sizeof before, "%s", ncclGetLastError(NULL));
     fill();
-    for (int turn = 0; turn < 2; turn++) {
+    for (int turn = 0; turn < 3; turn++) {
         for (int i = 0; i < count; i++) {
+            void *scalars[] = { &factor, at(own[i].out + COUNT * 4), pinned };
             CUDA(cuCtxSetCurrent(own[i].context));
             CUDA(cuMemsetD32Async(own[i].out + COUNT * 4, 3, 1, own[i].stream));
-            GOOD(ncclRedOpCreatePreMulSum(&op[i], turn ? at(own[i].out + COUNT * 4) : (void *)&factor, INT32,
-                                          turn ? DEVICE : HOST_IMMEDIATE, own[i].comm));
+            GOOD(ncclRedOpCreatePreMulSum(&op[i], scalars[turn], INT32, turn ? DEVICE : HOST_IMMEDIATE, own[i].comm));
         }
         GOOD(ncclGroupStart());
         for (int i = 0; i < count; i++)
@@ -245,6 +251,8 @@ static void own_operations(void)
             GOOD(ncclRedOpDestroy(op[i], own[i].comm));
         }
     }
+    NEED(strcmp(before, ncclGetLastError(NULL)) == 0, "an error without a failure");
+    CUDA(cuMemFreeHost(pinned));
 }
 
 /* Odd and even ranks, in the opposite order; the last one is in none. */
@@ -378,6 +386,9 @@ static void wrong(const nccl_id *id)
     REFUSED(ncclSend(in, 1, INT32, 0, comm, s), NCCL_INVALID_USAGE, "itself");
     REFUSED(ncclGroupEnd(), NCCL_INVALID_USAGE, "group");
     REFUSED(ncclRedOpCreatePreMulSum(&op, NULL, INT32, HOST_IMMEDIATE, comm), NCCL_INVALID_ARGUMENT, "NULL");
+    REFUSED(ncclRedOpCreatePreMulSum(&op, at(own[0].in + COUNT * MOST * 4 - 1), INT32, DEVICE, comm),
+            NCCL_INVALID_ARGUMENT, "ends too early");
+    REFUSED(ncclRedOpCreatePreMulSum(&op, &here, INT32, DEVICE, comm), NCCL_INVALID_ARGUMENT, "scalar");
     REFUSED(ncclRedOpDestroy(9, comm), NCCL_INVALID_ARGUMENT, "operation 9");
     REFUSED(ncclCommInitRank(&other, 2, foreign, 0), NCCL_INVALID_ARGUMENT, "unique id");
     REFUSED(ncclCommInitRank(&other, 2, *id, 2), NCCL_INVALID_ARGUMENT, "rank 2 of 2");

@@ -14,6 +14,12 @@ _Static_assert((int)COMM_TYPES == (int)NCCL_TYPES && (int)COMM_MULTIPLIED_SUM ==
 
 static size_t size_of(int type) { return comm_type_size((enum comm_type)type); }
 
+/* Managed memory, and the host's that is mapped there, is none. */
+static bool is_device_only(const struct core_range *range)
+{
+    return range->kind == CORE_DEVICE_MEMORY && !(range->flags & (CORE_MANAGED | CORE_HOST_MAPPED));
+}
+
 /* Device memory, if there is any. */
 static nccl_result memory(const void *address, uint64_t size, const char *function, const char *what)
 {
@@ -23,7 +29,7 @@ static nccl_result memory(const void *address, uint64_t size, const char *functi
     if (!address)
         return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: %s is NULL", function, what);
     bool there = core_address_lookup((uint64_t)(uintptr_t)address, &range);
-    if (there && range.kind == CORE_DEVICE_MEMORY && !(range.flags & (CORE_MANAGED | CORE_HOST_MAPPED)))
+    if (there && is_device_only(&range))
         return NCCL_SUCCESS;
     return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: %s (%p) is %s; Flyt's libnccl.so.2 takes device memory only", function,
                      what, address, there ? "memory of the host, or managed" : "no memory that CUDA knows");
@@ -212,6 +218,21 @@ nccl_result ncclRecv(void *buffer, size_t count, int type, int peer, struct nccl
 
 enum { SCALAR_DEVICE = 0, SCALAR_HOST_IMMEDIATE = 1 };
 
+/* Of a scalar on the device the server reads the value; one of the host, or in managed memory, is read now. */
+static nccl_result factor_set(struct nccl_factor *factor, const void *scalar, int type, int residence,
+                              const char *function)
+{
+    const uint64_t at = (uint64_t)(uintptr_t)scalar, size = size_of(type);
+    struct core_range range = { .kind = CORE_UNKNOWN_MEMORY };
+    if (residence == SCALAR_DEVICE && (!core_address_lookup(at, &range) || range.size - (at - range.base) < size))
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: scalar (%p) is no memory that CUDA knows, or ends too early",
+                         function, scalar);
+    *factor = (struct nccl_factor){ .used = true, .type = type, .at = is_device_only(&range) ? at : 0 };
+    if (!factor->at)
+        memcpy(factor->value, scalar, size);
+    return NCCL_SUCCESS;
+}
+
 nccl_result ncclRedOpCreatePreMulSum(int *op, void *scalar, int type, int residence, struct nccl_comm *comm)
 {
     NCCL_ENTER();
@@ -222,20 +243,15 @@ nccl_result ncclRedOpCreatePreMulSum(int *op, void *scalar, int type, int reside
         residence > SCALAR_HOST_IMMEDIATE)
         return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: a pointer is NULL, or the type or the residence is none",
                          __func__);
-    /* Of a scalar on the device the server reads the value; one in pinned memory is read now. */
-    bool on_device = residence == SCALAR_DEVICE && memory(scalar, 1, __func__, "scalar") == NCCL_SUCCESS;
     int own = 0;
     while (own < NCCL_OWN_OPERATIONS_MOST && comm->factors[own].used)
         own++;
     if (own == NCCL_OWN_OPERATIONS_MOST)
         return nccl_fail(NCCL_SYSTEM_ERROR, "%s: a communicator has at most %d operations", __func__,
                          NCCL_OWN_OPERATIONS_MOST);
-    struct nccl_factor *factor = &comm->factors[own];
-    *factor = (struct nccl_factor){ .used = true, .type = type, .at = on_device ? (uint64_t)(uintptr_t)scalar : 0 };
-    if (!on_device)
-        memcpy(factor->value, scalar, size_of(type));
-    *op = NCCL_OPERATIONS + own;
-    return NCCL_SUCCESS;
+    result = factor_set(&comm->factors[own], scalar, type, residence, __func__);
+    *op = result == NCCL_SUCCESS ? NCCL_OPERATIONS + own : *op;
+    return result;
 }
 
 nccl_result ncclRedOpDestroy(int op, struct nccl_comm *comm)
