@@ -397,6 +397,12 @@ static void wrong(const nccl_id *id)
     GOOD(ncclGroupStart());
     REFUSED(ncclAllReduce(in, out, 1, INT32, 99, comm, s), NCCL_INVALID_ARGUMENT, "operation 99");
     REFUSED(ncclGroupEnd(), NCCL_INVALID_ARGUMENT, "operation 99");
+    struct nccl_comm *unmade;
+    GOOD(ncclGroupStart());
+    GOOD(ncclCommInitRank(&unmade, 1, *id, 0));
+    REFUSED(ncclAllReduce(in, out, 1, INT32, 99, comm, s), NCCL_INVALID_ARGUMENT, "operation 99");
+    REFUSED(ncclGroupEnd(), NCCL_INVALID_ARGUMENT, "operation 99");
+    NEED(!unmade, "a communicator of a group that has failed");
     /* one GPU for two ranks */
     GOOD(ncclGetUniqueId(&foreign));
     struct nccl_comm *two[2];

@@ -81,7 +81,7 @@ static struct nccl_comm *comm_new(int rank, int ranks, core_context *context, in
     return comm;
 }
 
-static void comm_free(struct nccl_comm *comm)
+void nccl_comm_free(struct nccl_comm *comm)
 {
     comm->magic = 0;
     pthread_mutex_destroy(&comm->lock);
@@ -158,7 +158,7 @@ nccl_result nccl_make(struct nccl_comm *comm)
     atomic_store(&comm->state, (int)result); /* of one that does not block: the program may end it from here on */
     if (blocking && (result != NCCL_SUCCESS || !part)) { /* else the program has it, and asks how it is */
         *out = NULL;
-        comm_free(comm);
+        nccl_comm_free(comm);
     }
     return result;
 }
@@ -304,7 +304,7 @@ static nccl_result end(struct nccl_comm *comm, const char *function, const char 
     if (comm->threaded)
         pthread_join(comm->thread, NULL);
     nccl_disconnect(comm, abort);
-    comm_free(comm);
+    nccl_comm_free(comm);
     return NCCL_SUCCESS;
 }
 

@@ -172,7 +172,7 @@ nccl_result ncclGroupEnd(void)
         for (size_t i = 0; i < mine.count; i++)
             if (mine.jobs[i].kind == NCCL_JOB_MAKE) { /* another one has failed before any was begun */
                 *mine.jobs[i].comm->making.out = NULL;
-                free(mine.jobs[i].comm);
+                nccl_comm_free(mine.jobs[i].comm);
             }
     free(mine.jobs);
     return result;

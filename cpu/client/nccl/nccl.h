@@ -135,6 +135,8 @@ nccl_result nccl_group_failed(nccl_result);
 
 /* ---- comm.c ---- */
 
+/* Of one that was not made, or has been disconnected. */
+void nccl_comm_free(struct nccl_comm *);
 /* Waits. Frees the communicator where it cannot be made and the program does not ask how it is. */
 nccl_result nccl_make(struct nccl_comm *);
 /* NCCL_SUCCESS if it is one, and is ready for operations. */
