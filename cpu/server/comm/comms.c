@@ -6,7 +6,8 @@
  * whichever streams they were called in, and neither the executor nor another communicator waits for anything.
  *
  * A communicator that the client has closed goes in its thread, when its operations are complete and freed.
- * Locks: session.lock, then comms.lock, a leaf. Threads of links and of other ranks call comm_lost with no lock held.
+ * Locks: session.lock, then comms.lock, then what inside_due takes. Threads of links and of other ranks call comm_lost
+ * with no lock held.
  */
 #include "cpu/server/comm/comms_state.h"
 
@@ -157,11 +158,11 @@ static void *comm_main(void *context)
     struct server_comm_operation *operation;
     while ((operation = operation_next(comms, comm))) {
         operation_carry_out(operation);
-        pthread_mutex_lock(&comms->lock);
-        operation->over = true;
+        pthread_mutex_lock(&comms->lock); /* as long as it is held the executor does not free it */
+        inside_due(&operation->inside);
+        operation->over = true; /* whoever waits for that may end what inside_due needs */
         pthread_cond_broadcast(&comms->changed);
         pthread_mutex_unlock(&comms->lock);
-        inside_due(&operation->inside);
     }
     pthread_mutex_lock(&session->lock);
     list_remove(&comm->of_all);

@@ -44,7 +44,7 @@ struct comms {
     unsigned count;
     uint64_t patience;      /* ns in which an operation that was begun must be complete */
     bool used;              /* a thread was started: nothing here is freed any more */
-    pthread_mutex_t lock;   /* a leaf */
+    pthread_mutex_t lock;   /* nothing is taken under it but the leaves of inside_due */
     pthread_cond_t changed; /* an operation is over, or a communicator has gone */
     unsigned leaving;       /* communicators that the client has closed; under the lock */
 };
