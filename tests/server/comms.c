@@ -7,6 +7,7 @@
  * shows: collectives: messages of one group between GPUs; streams and communicators do not wait for each other
  * shows: collectives: an operation that is refused, an abort, a context that ends and a killed worker are an error on
  *   every rank within a second, and their programs go on
+ * shows: attacks: closed communicators whose operations wait do not add up without end
  * shows: attacks: wrong memory, counts, ranks, links and streams of communicators are refused
  */
 #include "tests/server/linked.h"
@@ -559,6 +560,34 @@ TEST(wrong_communicators)
     op(0, (comm_op_args){ .kind = COMM_ALL_REDUCE, .type = COMM_INT32, .count = 10, .comm = 42 });
     assert_int_equal(synchronise(0), 0);
     assert_int_equal(words_at(0, out[0], 10)[9], value(0, 9));
+    end();
+}
+
+/* A rank whose operation waits for the place's third one, which never comes; closed, so that its id is free. */
+static int waiting(unsigned i)
+{
+    uint32_t links[3] = { FLYT_COMM_NEAR, FLYT_COMM_NEAR, FLYT_COMM_NEAR };
+    int code = comm_create(&peers[0], 40, 0, i % 2, links, 3, (char)(100 + i / 2));
+    if (code)
+        return code;
+    op(0, (comm_op_args){ .kind = COMM_ALL_REDUCE, .type = COMM_INT32, .count = 1, .comm = 40 });
+    comm_close(0, 40, "");
+    return 0;
+}
+
+TEST(closed_communicators_that_wait_are_counted)
+{
+    begin();
+    for (unsigned i = 0; i < FLYT_MAX_COMMS; i++)
+        assert_int_equal(waiting(i), 0);
+    assert_int_equal(waiting(0), 2);
+    assert_non_null(strstr(create_why, "closed ones wait"));
+    assert_int_equal(PLAIN(&peers[0], context_reset, context_args, { 0 }), 0);
+    uint64_t until = clock_now() + CLOCK_NS_PER_SECOND;
+    uint32_t links[1] = { FLYT_COMM_NEAR };
+    while (comm_create(&peers[0], 40, 1, 0, links, 1, 'x') && clock_now() < until)
+        usleep(1000);
+    assert_int_equal(comm_create(&peers[0], 41, 1, 0, links, 1, 'y'), 0);
     end();
 }
 

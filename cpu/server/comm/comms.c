@@ -251,6 +251,16 @@ static int comm_begin(struct server_comm *comm, const comm_create_args *args, ch
     return rpc_explain(why, -ENOMEM, "a communicator: no thread can be had");
 }
 
+/* A closed communicator has its thread, but no id. One that has no operations is gone at once, so a client that uses an
+   id again is not refused for that. */
+static bool too_many_leave(struct comms *comms)
+{
+    pthread_mutex_lock(&comms->lock);
+    bool many = comms->leaving >= FLYT_MAX_COMMS;
+    pthread_mutex_unlock(&comms->lock);
+    return many;
+}
+
 static int comm_make(struct session *session, const comm_create_args *args, char *why)
 {
     const unsigned ranks = args->links.links_len;
@@ -259,6 +269,8 @@ static int comm_make(struct session *session, const comm_create_args *args, char
         return rpc_explain(why, -ENOTSUP, "this server has no communicators");
     if (!context || ranks == 0 || args->rank >= ranks || comm_find(session, args->comm))
         return rpc_explain(why, -EINVAL, "a communicator: its id is taken, or there is no such context or rank");
+    if (too_many_leave(session->comms))
+        return rpc_explain(why, -ENOMEM, "a communicator: operations of %d closed ones wait", FLYT_MAX_COMMS);
     struct server_comm *comm = calloc(1, sizeof *comm);
     struct comm_borrowed *borrowed = calloc(ranks, sizeof *borrowed);
     if (!comm || !borrowed) {
