@@ -1,5 +1,6 @@
 /* comm.c: contexts, and calls. See comm.h. */
 #include "cpu/comm/context.h"
+#include "cpu/comm/plan/parts.h"
 
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
@@ -326,15 +327,9 @@ void comm_call_text(const uint8_t note[COMM_NOTE_SIZE], char *text, size_t size)
                  reduces(kind) ? ", " : "", reduces(kind) ? comm_operation_name(operation) : "", rest);
 }
 
-/* Does this rank have a buffer of this side? */
-static bool has_in(const struct comm_context *c, const struct comm_call *call)
+static struct comm_parts parts_of(const struct comm_context *c, const struct comm_call *call)
 {
-    return (call->kind != COMM_BROADCAST && call->kind != COMM_SCATTER) || c->settings.rank == call->root;
-}
-
-static bool has_out(const struct comm_context *c, const struct comm_call *call)
-{
-    return (call->kind != COMM_REDUCE && call->kind != COMM_GATHER) || c->settings.rank == call->root;
+    return comm_parts_of(call->kind, c->settings.rank, c->settings.size, call->root);
 }
 
 static int check(const struct comm_context *c, const struct comm_call *call, char *error)
@@ -364,7 +359,8 @@ static int check(const struct comm_context *c, const struct comm_call *call, cha
         wrong = "all-to-all is not done in place";
     else if (call->count > most)
         wrong = "the count is too large";
-    else if (!call->counts && call->count > 0 && ((has_in(c, call) && !call->in) || (has_out(c, call) && !call->out)))
+    else if (!call->counts && call->count > 0 &&
+             ((parts_of(c, call).in && !call->in) || (parts_of(c, call).out && !call->out)))
         wrong = "a buffer is missing";
     for (unsigned r = 0; !wrong && r < c->settings.size; r++)
         if ((call->counts && call->counts[r] > most) || (call->places && call->places[r] > most) ||
@@ -444,11 +440,10 @@ static int run_registered(struct comm_context *c, const struct comm_work *work, 
 static void buffer_sizes(const struct comm_context *c, const struct comm_call *call, const struct comm_plan *plan,
                          uint64_t sizes[COMM_BUFFERS])
 {
-    uint64_t part = call->count * comm_type_size(call->type), whole = part * c->settings.size;
-    bool in_parts = call->kind == COMM_SCATTER || call->kind == COMM_REDUCE_SCATTER || call->kind == COMM_ALL_TO_ALL;
-    bool out_parts = call->kind == COMM_GATHER || call->kind == COMM_ALL_GATHER || call->kind == COMM_ALL_TO_ALL;
-    sizes[COMM_IN] = !has_in(c, call) ? 0 : in_parts ? whole : part;
-    sizes[COMM_OUT] = !has_out(c, call) ? 0 : out_parts ? whole : part;
+    const struct comm_parts parts = parts_of(c, call);
+    uint64_t part = call->count * comm_type_size(call->type);
+    sizes[COMM_IN] = parts.in * part;
+    sizes[COMM_OUT] = parts.out * part;
     sizes[COMM_SCRATCH] = plan->scratch;
 }
 
@@ -475,7 +470,7 @@ static int carry_out(struct comm_context *c, const struct comm_call *call, const
     if (status == 0)
         status = run_registered(c, &work, sizes, deadline);
     comm_trace_end(c, status);
-    if (status == 0 && reduces(call->kind) && has_out(c, call))
+    if (status == 0 && reduces(call->kind) && parts_of(c, call).out)
         comm_reduce_finish(call->type, call->operation, call->out, out_count(c, call), c->settings.size);
     free(work.buffers[COMM_SCRATCH]);
     free(multiplied);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cpu/client/graph/capture.h"
-#include "cpu/comm/plan/plan.h"
+#include "cpu/comm/plan/parts.h"
 #include "cpu/comm/reduce/reduce.h"
 
 _Static_assert((int)COMM_TYPES == (int)NCCL_TYPES && (int)COMM_MULTIPLIED_SUM == (int)NCCL_OPERATIONS,
@@ -59,28 +59,6 @@ static nccl_result common(const struct nccl_comm *comm, core_stream stream, int 
 
 /* ---- collectives ---- */
 
-/* How many parts of `count` elements the rank gives and gets. */
-struct nccl_shape {
-    enum comm_kind kind;
-    unsigned ins, outs;
-};
-
-static struct nccl_shape shape_of(enum comm_kind kind, const struct nccl_comm *comm, int root)
-{
-    unsigned ranks = (unsigned)comm->ranks, all_of_root = comm->rank == root ? ranks : 0,
-             root_only = comm->rank == root;
-    switch (kind) {
-    case COMM_BROADCAST: return (struct nccl_shape){ kind, root_only, 1 };
-    case COMM_REDUCE: return (struct nccl_shape){ kind, 1, root_only };
-    case COMM_GATHER: return (struct nccl_shape){ kind, 1, all_of_root };
-    case COMM_SCATTER: return (struct nccl_shape){ kind, all_of_root, 1 };
-    case COMM_ALL_GATHER: return (struct nccl_shape){ kind, 1, ranks };
-    case COMM_REDUCE_SCATTER: return (struct nccl_shape){ kind, ranks, 1 };
-    case COMM_ALL_TO_ALL: return (struct nccl_shape){ kind, ranks, ranks };
-    default: return (struct nccl_shape){ kind, 1, 1 };
-    }
-}
-
 static nccl_result operation_set(const struct nccl_comm *comm, int op, struct core_comm_call *call,
                                  const char *function)
 {
@@ -106,15 +84,15 @@ static nccl_result collective(enum comm_kind kind, const void *in, void *out, ui
     if (result != NCCL_SUCCESS)
         return nccl_group_failed(result);
     struct nccl_job job = { .comm = comm, .stream = stream, .kind = NCCL_JOB_CALL };
-    struct nccl_shape shape = shape_of(kind, comm, root);
+    const struct comm_parts parts = comm_parts_of(kind, (unsigned)comm->rank, (unsigned)comm->ranks, (unsigned)root);
     job.call = (struct core_comm_call){ .kind = kind, .type = type, .root = (unsigned)root, .count = count };
     result = operation_set(comm, op, &job.call, function);
     if (result == NCCL_SUCCESS)
-        result = memory(in, shape.ins * count * size_of(type), function, "sendbuff");
+        result = memory(in, parts.in * count * size_of(type), function, "sendbuff");
     if (result == NCCL_SUCCESS)
-        result = memory(out, shape.outs * count * size_of(type), function, "recvbuff");
-    job.call.in = shape.ins ? (uint64_t)(uintptr_t)in : 0;
-    job.call.out = shape.outs ? (uint64_t)(uintptr_t)out : 0;
+        result = memory(out, parts.out * count * size_of(type), function, "recvbuff");
+    job.call.in = parts.in ? (uint64_t)(uintptr_t)in : 0;
+    job.call.out = parts.out ? (uint64_t)(uintptr_t)out : 0;
     if (result == NCCL_SUCCESS && count)
         result = nccl_submit(&job);
     return nccl_group_failed(result);

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/comm/plan/parts.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
 #include "cpu/rpc/transport/channel.h"
@@ -237,42 +238,23 @@ static bool view_of(struct session *session, uint64_t address, uint64_t size, vo
     return *view != NULL;
 }
 
-/* How many parts of `count` elements a rank gives and gets. */
-static void parts_of(const comm_op_args *args, unsigned rank, unsigned ranks, unsigned *ins, unsigned *outs)
-{
-    bool root = args->root == rank;
-    *ins = *outs = 1;
-    switch ((enum comm_kind)args->kind) {
-    case COMM_BARRIER: *ins = *outs = 0; break;
-    case COMM_BROADCAST: *ins = root; break;
-    case COMM_REDUCE: *outs = root; break;
-    case COMM_GATHER: *outs = root ? ranks : 0; break;
-    case COMM_SCATTER: *ins = root ? ranks : 0; break;
-    case COMM_ALL_GATHER: *outs = ranks; break;
-    case COMM_REDUCE_SCATTER: *ins = ranks; break;
-    case COMM_ALL_TO_ALL: *ins = *outs = ranks; break;
-    default: break;
-    }
-}
-
 static bool call_prepare(struct session *session, struct server_comm_operation *o, const comm_op_args *args)
 {
     const struct server_comm *comm = o->comm;
-    unsigned ins, outs;
     void *in, *out, *factor = NULL;
     bool known = args->kind >= 0 && args->kind < COMM_KINDS && args->type >= 0 && args->type < COMM_TYPES &&
                  args->operation >= 0 && args->operation < COMM_OPERATIONS && args->root < comm->ranks;
     size_t element = known ? session->comms->ways->type_size((enum comm_type)args->type) : 0;
     if (!known || args->count > UINT64_MAX / FLYT_MAX_RANKS / 16)
         return false;
-    parts_of(args, comm->rank, comm->ranks, &ins, &outs);
-    if (!view_of(session, args->in, args->count * element * ins, &in) ||
-        !view_of(session, args->out, args->count * element * outs, &out) ||
+    const struct comm_parts parts = comm_parts_of((enum comm_kind)args->kind, comm->rank, comm->ranks, args->root);
+    if (!view_of(session, args->in, args->count * element * parts.in, &in) ||
+        !view_of(session, args->out, args->count * element * parts.out, &out) ||
         !view_of(session, args->factor_at, args->factor_at ? element : 0, &factor))
         return false;
     memcpy(o->factor, args->factor, sizeof o->factor);
     o->factor_view = factor;
-    o->out_size = args->count * element * outs;
+    o->out_size = args->count * element * parts.out;
     o->call = (struct comm_call){ .kind = (enum comm_kind)args->kind,
                                   .in = in,
                                   .out = out,
