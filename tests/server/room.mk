@@ -1,7 +1,7 @@
 # tests/server: the session and the server processes, spoken to by hand.
 TESTS_SERVER_UNITS  := session process door software hostile local devices contexts handles host_memory mirror \
                        tenant image_cache lanes pulse graphs knock shares crowd orders bridge direct links \
-                       links_ordered links_hostile comms code_bombs
+                       links_ordered links_hostile comms code_bombs gifts
 TESTS_SERVER_BINARIES := $(addprefix $(BUILD)/tests/server_,$(TESTS_SERVER_UNITS))
 TESTS_SERVER_OBJECTS := $(call objects,tests/server/peer.c) $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS)
 
@@ -25,6 +25,8 @@ $(BUILD)/tests/server_comms: $(call objects,cpu/comm/plan/choose.c)
 
 $(addprefix $(BUILD)/tests/server_,links links_ordered links_hostile): \
     $(call objects,tests/server/linking.c) | $(BIN)/libflyt-tls.so
+
+$(BUILD)/tests/server_gifts: $(call objects,cpu/server/listener/dial_worker.c)
 
 TESTS_SERVER_HOSTILE := $(call objects,$(addprefix tests/server/hostile_,$(addsuffix .c,contexts memory copies streams \
                         arrays code forward)))

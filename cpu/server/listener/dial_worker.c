@@ -3,11 +3,13 @@
  * thread that listens to the listener brings the answers.
  *
  * Where the node manager connects, what it gives may come before somebody waits for it, or never be asked for. It is
- * kept for the one who names the same address, at most GIVEN_MOST times; then the oldest is closed.
+ * kept for the one who names the same address, at most GIVEN_MOST times; then the oldest is closed. The newest is given
+ * first: what an earlier request has left behind may have been closed by the other server meanwhile.
  */
 #include "cpu/server/listener/dial.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -104,17 +106,32 @@ void dial_given(const char *address, const int *fds, unsigned count)
     pthread_mutex_unlock(&given.lock);
 }
 
-/* The oldest one that is for `address`. How many connections, 0: there is none. */
+/* Whether all are open. The other server says nothing before it is spoken to. */
+static bool gift_good(const struct dial_gift *gift)
+{
+    struct pollfd ends[GIVEN_FDS];
+    for (unsigned i = 0; i < gift->count; i++)
+        ends[i] = (struct pollfd){ .fd = gift->fds[i], .events = POLLIN };
+    return poll(ends, gift->count, 0) == 0;
+}
+
+/* The newest one that is for `address`; those that the other server has closed go. How many connections, 0: there is
+   none. */
 static unsigned gift_take(const char *address, unsigned count, int *fds)
 {
     FLYT_ASSERT_HELD(&given.lock);
-    for (unsigned at = 0; at < given.count; at++) {
+    for (unsigned at = given.count; at-- > 0;) {
         const struct dial_gift *gift = &given.gifts[at];
         if (gift->count != count || strcmp(gift->address, address) != 0)
             continue;
-        memcpy(fds, gift->fds, count * sizeof *fds);
+        const bool good = gift_good(gift);
+        if (good)
+            memcpy(fds, gift->fds, count * sizeof *fds);
+        else
+            fd_message_close(gift->fds, count);
         gift_forget(at);
-        return count;
+        if (good)
+            return count;
     }
     return 0;
 }
