@@ -332,6 +332,8 @@ struct message *outbox_add(struct cluster *, struct outbox *, int kind);
 void outbox_acknowledge(struct outbox *, uint64_t number);
 /* Messages of this kind about this server, which is gone. */
 void outbox_forget(struct outbox *, int kind, uint64_t server);
+/* The message of this number, if it has not been acknowledged. */
+void outbox_take_back(struct outbox *, uint64_t number);
 void outbox_clear(struct outbox *);
 bool outbox_has(const struct outbox *, int kind);
 

@@ -159,6 +159,12 @@ static void take_fails(struct link_take *take, ctl_code code, char *text)
     take_drop(take);
 }
 
+/* Nobody waits for it any more: a node that has not acknowledged the order is not to have it when it is back. */
+static void take_back(struct link_take *take)
+{
+    outbox_take_back(&take->node->orders, take->order);
+}
+
 static void overdue(struct loop_timer *timer, void *context)
 {
     struct link_take *take = context;
@@ -166,6 +172,7 @@ static void overdue(struct loop_timer *timer, void *context)
     (void)timer;
     snprintf(text, sizeof text, "node %s has not connected the two GPU servers within %d s", take->node->row.name,
              TAKE_MS / 1000);
+    take_back(take);
     take_fails(take, CTL_TIMEOUT, text);
 }
 
@@ -291,8 +298,10 @@ void gpu_links_forget(const struct cluster_session *session)
 {
     for (struct link_take *take = session->cluster->link_takes, *next; take; take = next) {
         next = take->next;
-        if (take->session == session)
-            take_drop(take);
+        if (take->session != session)
+            continue;
+        take_back(take);
+        take_drop(take);
     }
 }
 
@@ -304,7 +313,7 @@ void gpu_links_lose(struct cluster *cluster, struct node *node)
         next = take->next;
         if (take->node != node)
             continue;
-        outbox_forget(&node->orders, NODE_ORDER_LINK, take->target);
+        take_back(take);
         take_fails(take, CTL_LOST, text);
     }
 }

@@ -43,6 +43,21 @@ void outbox_forget(struct outbox *box, int kind, uint64_t server)
     box->end = at;
 }
 
+void outbox_take_back(struct outbox *box, uint64_t number)
+{
+    struct message **at = &box->first;
+    while (*at && (*at)->number != number)
+        at = &(*at)->next;
+    struct message *message = *at;
+    if (!message)
+        return;
+    *at = message->next;
+    if (!*at)
+        box->end = at;
+    box->count--;
+    free(message);
+}
+
 bool outbox_has(const struct outbox *box, int kind)
 {
     for (const struct message *message = box->first; message; message = message->next)

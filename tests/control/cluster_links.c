@@ -221,6 +221,25 @@ TEST(test_the_asker_vanishes)
     rig_destroy();
 }
 
+/* The node hangs, and is told nothing of it when it is back. */
+TEST(test_the_asker_vanishes_before_the_node_hears)
+{
+    char bytes[CTL_LINK_OFFER_SIZE];
+    begin(0);
+    assert_int_equal(offer(&a, one->key, 0, bytes), CTL_OK);
+    n2.mute = true;
+    begin_take(&a, two->key, 0, bytes, sizeof bytes, 9);
+    rig_run_ms(50);
+    client_close(&a);
+    rig_run_ms(50);
+    node_close(&n2);
+    n2.registered = false;
+    node_reopen(&n2);
+    rig_until(n2.registered, SOON_MS);
+    assert_nobody_told(0);
+    rig_destroy();
+}
+
 TEST(test_node_of_the_release_before)
 {
     char bytes[CTL_LINK_OFFER_SIZE];
