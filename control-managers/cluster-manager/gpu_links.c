@@ -17,6 +17,7 @@
 #include "cpu/common/explain.h"
 
 enum { OFFERS_OF_VM = 1024, TAKES_OF_VM = 32, TAKES_MOST = 256, TAKE_MS = 8000 };
+enum { REFUSALS = 100, REFUSALS_PER_SECOND = 1 };
 
 struct link_offer {
     struct link_offer *next;
@@ -180,8 +181,10 @@ static void tell(struct cluster *cluster, const struct program *program, const c
 {
     struct event_about which = { .vm = program->vm->row.name, .node = program->server->row.node,
                                  .server = program->server->row.id, .program = program->id };
-    cluster_event(cluster, ADMIN_WARNING, "link-refused", &which, "%.200s (pid %u) takes a link: %.600s",
-                  program->executable, program->pid, why);
+    static struct rate rate; /* of all VMs: a program may ask as often as it likes */
+    if (rate_passes(&rate, REFUSALS, REFUSALS_PER_SECOND))
+        cluster_event(cluster, ADMIN_WARNING, "link-refused", &which, "%.200s (pid %u) takes a link: %.600s",
+                      program->executable, program->pid, why);
 }
 
 /* The server to connect to. The offer is used up, unless it is another VM's. */

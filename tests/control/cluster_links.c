@@ -178,6 +178,18 @@ TEST(test_bounded)
     rig_destroy();
 }
 
+TEST(test_events_are_bounded)
+{
+    char bytes[CTL_LINK_OFFER_SIZE];
+    begin(0);
+    assert_int_equal(offer(&a, one->key, 0, bytes), CTL_OK);
+    for (int i = 0; i < 150; i++)
+        assert_int_equal(take(&b, other->key, bytes, 9), CTL_DENIED);
+    const unsigned told = admin_count_events("link-refused");
+    assert_true(told >= 90 && told < 120);
+    rig_destroy();
+}
+
 TEST(test_the_node_fails)
 {
     char bytes[CTL_LINK_OFFER_SIZE];

@@ -35,23 +35,6 @@ static void two_in_the_way(const char *policy)
     large = client_run(&c, CLIENT_WAIT_YES);
 }
 
-static unsigned events_of(const char *kind)
-{
-    admin_events_args args = { 0 };
-    unsigned count = 0, length;
-    do {
-        admin_events_result result;
-        admin_call(ADMIN_EVENTS, &args, &result);
-        length = result.events.events_len;
-        for (unsigned i = 0; i < length; i++) {
-            count += strcmp(result.events.events_val[i].kind, kind) == 0;
-            args.after = result.events.events_val[i].number;
-        }
-        protocol_free((xdrproc_t)xdr_admin_events_result, &result);
-    } while (length);
-    return count;
-}
-
 static void moves(struct fake_client *client, struct fake_program *program)
 {
     client_moved(client, program, program->move, CTL_MOVE_TAKEN, CTL_OK);
@@ -76,15 +59,15 @@ TEST(test_room_for_the_first)
 TEST(test_advice)
 {
     two_in_the_way("");
-    rig_until(events_of("move-advised") > 0, SOON_MS);
+    rig_until(admin_count_events("move-advised") > 0, SOON_MS);
     rig_run_ms(5000);
-    assert_int_equal(events_of("move-advised"), 1);
-    assert_int_equal(events_of("move-begun"), 0);
+    assert_int_equal(admin_count_events("move-advised"), 1);
+    assert_int_equal(admin_count_events("move-begun"), 0);
     assert_false(large->running);
     rig_destroy();
     two_in_the_way("policy = \"off\"; ");
     rig_run_ms(6000);
-    assert_int_equal(events_of("move-advised") + events_of("move-begun"), 0);
+    assert_int_equal(admin_count_events("move-advised") + admin_count_events("move-begun"), 0);
     rig_destroy();
 }
 

@@ -195,6 +195,23 @@ admin_status_result admin_status(void)
     return result;
 }
 
+unsigned admin_count_events(const char *kind)
+{
+    admin_events_args args = { 0 };
+    unsigned count = 0, length;
+    do {
+        admin_events_result result;
+        admin_call(ADMIN_EVENTS, &args, &result);
+        length = result.events.events_len;
+        for (unsigned i = 0; i < length; i++) {
+            count += strcmp(result.events.events_val[i].kind, kind) == 0;
+            args.after = result.events.events_val[i].number;
+        }
+        protocol_free((xdrproc_t)xdr_admin_events_result, &result);
+    } while (length);
+    return count;
+}
+
 /* What two listings say. -1: they do not fit together, which they need not when something changed in between. */
 static int compare_books(const admin_nodes_result *nodes, const admin_servers_result *servers)
 {

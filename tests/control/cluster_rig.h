@@ -161,6 +161,7 @@ const client_event *client_event_next(const client_events_result *, u_int *at, u
 /* The procedure's result, checked to have come; to be freed with protocol_free. */
 void admin_call(uint32_t procedure, const void *args, void *result);
 admin_status_result admin_status(void); /* numbers only */
+unsigned admin_count_events(const char *kind);
 /* The books: for each GPU of each node the sum over its servers is what is booked, within what there is. Ends with a
    failed test where not. Returns the number of servers. */
 unsigned admin_check_books(void);

@@ -26,18 +26,6 @@ static ctl_gpu_state gpu_state(const char *node, char text[CTL_MAX_TEXT + 1])
     return state;
 }
 
-static unsigned count_events(const char *kind)
-{
-    admin_events_args args = { 0 };
-    admin_events_result result;
-    unsigned count = 0;
-    admin_call(ADMIN_EVENTS, &args, &result);
-    for (u_int i = 0; i < result.events.events_len; i++)
-        count += strcmp(result.events.events_val[i].kind, kind) == 0;
-    protocol_free((xdrproc_t)xdr_admin_events_result, &result);
-    return count;
-}
-
 static void node_action(const char *name, admin_node_action action)
 {
     admin_node_args args = { .name = (char *)(uintptr_t)name, .action = action, .reason = (char *)"" };
@@ -80,12 +68,12 @@ TEST(test_elsewhere)
     assert_int_equal(gpu_state("n1", text), CTL_GPU_DEGRADED);
     assert_non_null(strstr(text, "3 GPU servers in a row did not start there: it was told to fail"));
     assert_int_equal(gpu_state("n2", text), CTL_GPU_READY);
-    assert_int_equal(count_events("gpu-degraded"), 1);
+    assert_int_equal(admin_count_events("gpu-degraded"), 1);
     /* It is mended, and the administrator says so. */
     n1.fail_starts = false;
     node_action("n1", ADMIN_NODE_UNDRAIN);
     assert_int_equal(gpu_state("n1", text), CTL_GPU_READY);
-    assert_int_equal(count_events("gpu-ready"), 1);
+    assert_int_equal(admin_count_events("gpu-ready"), 1);
     client_create(&other, "other", 2, GIB, 0, true, "");
     struct fake_program *one = client_run(&other, CLIENT_WAIT_NO);
     rig_until(one->running, SOON_MS);
