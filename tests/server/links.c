@@ -151,6 +151,8 @@ TEST(handles_and_numbers)
     wait_for_end(1, LINK, 5, why);
     send_on(LINK, 0, 0, 64, 4);                           /* its id is free */
     assert_int_equal(synchronise(0, 0), HANDLE);
+    link_close(0, LINK, "");                              /* of none is silent */
+    assert_int_equal(synchronise(0, 0), 0);
     both_linked(LINK + 2);
     assert_true(goes_on(0) && goes_on(1));
     end();
@@ -629,7 +631,8 @@ TEST(a_server_without_links)
     assert_int_equal(link_listen(0, LINK, &handles), NOT_SUPPORTED);
     send_on(LINK, 0, 0, 0, 1);
     assert_int_equal(synchronise(0, 0), NOT_SUPPORTED);
-    link_close(0, LINK, "");
+    link_close(0, LINK, "");                              /* is silent */
+    assert_int_equal(synchronise(0, 0), 0);
     peer_close(&peers[0]);
     server_stop(&servers[0], SIGTERM);
 }

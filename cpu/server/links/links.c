@@ -406,10 +406,8 @@ void serve_link_close(struct session *session, struct call *call)
 {
     const link_close_args *args = &call->args.link_close;
     struct server_link *link = session->links ? link_find(session, args->link) : NULL;
-    if (!link) {
-        call_fail(session, call, CUDA_ERROR_INVALID_HANDLE);
-        return;
-    }
+    if (!link)
+        return; /* a client that could not listen closes what may not be there: no error of its next call */
     id_map_remove(session->ids[KIND_LINK], link->id);
     link->closing = true;
     if (*args->why)
