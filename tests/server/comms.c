@@ -21,7 +21,7 @@
 #include "cpu/common/clock.h"
 
 enum { RANKS = 3, TCP = 1, WORDS = 300000, COMM = 5, STREAM = FLYT_FIRST_STREAM, LINK = 1 };
-enum { INVALID = 1, UNAVAILABLE = 46, HANDLE = 400 };
+enum { INVALID = 1, UNAVAILABLE = 46, HANDLE = 400, FORBIDDEN = 800 };
 #define AREA ((uint64_t)WORDS * 4 * RANKS)
 
 static struct server servers[2];
@@ -427,6 +427,23 @@ TEST(wrong_calls_end_the_communicator_and_nothing_else)
                 sent(flyt_link_close_1(&args, NULL, peers[s].stub));
             }
     }
+    end();
+}
+
+/* Its owner's program may name no transfer on it; the communicator notices nothing. */
+TEST(a_link_of_a_communicator_is_its_own)
+{
+    begin();
+    fill(100);
+    send_args send = { stream_of[0], LINK, in[0], 64, 1 };
+    sent(flyt_send_1(&send, NULL, peer_of(0)->stub));
+    assert_int_equal(synchronise(0), FORBIDDEN);
+    receive_args receive = { stream_of[2], LINK, in[2], 64, 1 };
+    sent(flyt_receive_1(&receive, NULL, peer_of(2)->stub));
+    assert_int_equal(synchronise(2), FORBIDDEN);
+    op_all((comm_op_args){ .kind = COMM_ALL_REDUCE, .type = COMM_INT32, .count = 100 });
+    all_good();
+    assert_int_equal(words_at(1, out[1], 100)[99], sum(99));
     end();
 }
 

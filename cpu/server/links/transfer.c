@@ -300,6 +300,20 @@ static struct link_transfer *transfer_new(struct session *session, struct call *
     return t;
 }
 
+/* The client may name no transfer on a link that a communicator uses: it would be taken for one of its own. */
+static CUresult link_check(struct session *session, const struct server_link *link)
+{
+    struct links *links = session->links;
+    if (!links)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (!link)
+        return CUDA_ERROR_INVALID_HANDLE;
+    pthread_mutex_lock(&links->lock);
+    const bool borrowed = link->borrower.lost != NULL;
+    pthread_mutex_unlock(&links->lock);
+    return borrowed ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
+}
+
 /* begins: it is answered at once, and is no call that waits for an answer any more. */
 static void transfer_serve(struct session *session, struct call *call, bool sends, bool begins)
 {
@@ -307,12 +321,10 @@ static void transfer_serve(struct session *session, struct call *call, bool send
     if (!server_stream_enter(session, call, call->args.send.stream))
         return;
     struct server_link *link = links ? link_find(session, call->args.send.link) : NULL;
-    struct link_transfer *t = link ? transfer_new(session, call, link, sends) : NULL;
+    const CUresult refusal = link_check(session, link);
+    struct link_transfer *t = refusal == CUDA_SUCCESS ? transfer_new(session, call, link, sends) : NULL;
     if (!t) {
-        stream_refuse(session, call,
-                      !links ? CUDA_ERROR_NOT_SUPPORTED
-                      : link ? CUDA_ERROR_INVALID_VALUE
-                             : CUDA_ERROR_INVALID_HANDLE);
+        stream_refuse(session, call, refusal ? refusal : CUDA_ERROR_INVALID_VALUE);
         return;
     }
     if (begins) {
