@@ -189,6 +189,8 @@ TEST(test_numbers)
     assert_int_equal(MANAGER_OK, CTL_OK);
     assert_int_equal(MANAGER_WAITING, CTL_WAITING);
     assert_int_equal(MANAGER_LOST, CTL_LOST);
+    assert_int_equal(MANAGER_INVALID, CTL_INVALID);
+    assert_int_equal(MANAGER_TIMEOUT, CTL_TIMEOUT);
     assert_int_equal(MANAGER_VERSION, CTL_VERSION);
     assert_int_equal(MANAGER_NEIGHBOUR, CTL_NEIGHBOUR);
     assert_int_equal(MANAGER_WAIT_NO, CLIENT_WAIT_NO);

@@ -38,6 +38,7 @@ nccl_result nccl_of_core(int code, const char *what, const char *why)
     case CORE_OK: return NCCL_SUCCESS;
     case CORE_NOT_SUPPORTED:
         return nccl_fail(NCCL_INVALID_USAGE, "%s: the GPU server does not support it%s%s", what, separator, why);
+    case CORE_NOT_READY: return nccl_fail(NCCL_SYSTEM_ERROR, "%s: not now, try again%s%s", what, separator, why);
     case CORE_INVALID_VALUE:
     case CORE_INVALID_HANDLE: return nccl_fail(NCCL_INVALID_ARGUMENT, "%s (error %d)%s%s", what, code, separator, why);
     case CORE_DEVICE_UNAVAILABLE: return nccl_fail(NCCL_REMOTE_ERROR, "%s (error %d)%s%s", what, code, separator, why);
