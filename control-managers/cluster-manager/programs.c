@@ -50,10 +50,15 @@ static ctl_code fill_grant(struct cluster *cluster, struct program *program, str
     return CTL_OK;
 }
 
-/* Why its server does not run yet. */
+/* Why its server does not run yet, or is not known to run. */
 static void describe_start(struct cluster *cluster, const struct server *server, char text[CTL_MAX_TEXT + 1])
 {
     char why[CTL_MAX_TEXT + 1] = "";
+    if (server->adopted && !server->node->registered) {
+        snprintf(text, CTL_MAX_TEXT + 1, "node %s, which has its GPU server, is not connected to the cluster manager",
+                 server->row.node);
+        return;
+    }
     if (server->durable || !server->late) {
         snprintf(text, CTL_MAX_TEXT + 1, "its GPU server starts on node %s", server->row.node);
         return;
@@ -84,7 +89,10 @@ void program_fill_answer(struct cluster *cluster, struct program *program, clien
 {
     buffers->text[0] = '\0';
     *answer = (client_answer){ .key = program->key, .prog = program->id };
-    switch (program->state) {
+    /* After a start of this manager it runs, but where its server listens is known when the node has said so. The node
+       or its loss makes the next answer. */
+    bool located = program->server && program->server->state == CTL_SERVER_RUNNING;
+    switch (program->state == ADMIN_PROGRAM_RUNNING && !located ? ADMIN_PROGRAM_STARTING : program->state) {
     case ADMIN_PROGRAM_RUNNING:
         answer->status.code = fill_grant(cluster, program, program->server, &answer->grant, buffers);
         break;

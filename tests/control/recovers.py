@@ -4,7 +4,8 @@
     recovers.py BIN -
 
 shows: recovery: with `vm set --recovery journal` a program goes on after the loss of its worker, its GPU server and its
-   node, with the same values and the same ID; listings and events say so
+   node, with the same values and the same ID; listings and events say so; one whose worker is lost before its node
+   has come back to a cluster manager that was started again waits for the node
 shows: recovery: a program that is not protected any more is shown as such, with the reason, and gets error 46; one
    that is to have no recovery gets 46 too; a wish that makes no sense is refused
 shows: recovery: the commands of docs/elastic.md do what it says
@@ -48,18 +49,28 @@ class Program:
         assert self.process.stdout.readline() == "ready 0\n"
         until(lambda: {row["id"] for row in cluster.rows("program", "list")} - before, "it is listed")
 
-    def say(self, word):
+    def tell(self, word):
         self.process.stdin.write(f"{word}\n")
         self.process.stdin.flush()
+
+    def say(self, word):
+        self.tell(word)
         return self.process.stdout.readline().strip()
 
-    def goes_on(self):
-        said, before = self.say((self.last + 1) % 256), self.last
+    def goes_on(self, meanwhile=lambda: None):
+        """meanwhile: what is done while it has been asked."""
+        self.tell((self.last + 1) % 256)
+        meanwhile()
+        said, before = self.process.stdout.readline().strip(), self.last
         self.last = (self.last + 1) % 256
         assert said == str(before), (said, before, read(self.log.name)[-2000:])
 
     def row(self):
         return next(row for row in self.cluster.rows("program", "list") if row["pid"] == self.process.pid)
+
+    def node(self):
+        server = self.row()["server"]
+        return next(row["node"] for row in self.cluster.rows("server", "list") if row["id"] == server)
 
     def end(self):
         self.process.communicate(timeout=60)
@@ -102,13 +113,13 @@ def protected(cluster):
     recovered(cluster, a, "the worker", 1)
     kill_all([*workers(server), server])
     recovered(cluster, a, "the GPU server", 2)
-    node = next(row["node"] for row in cluster.rows("server", "list") if row["id"] == a.row()["server"])
+    node = a.node()
     servers = cluster.server_pids()
     again = cluster.kill(node)
     for pid in servers:
         kill_all([*workers(pid), pid])
     recovered(cluster, a, "the node", 3)
-    assert next(row["node"] for row in cluster.rows("server", "list") if row["id"] == a.row()["server"]) != node
+    assert a.node() != node
     again()
     for daemon in ("client-manager", "cluster-manager"):
         cluster.kill(daemon)()
@@ -121,6 +132,26 @@ def protected(cluster):
         assert a.row()["id"] == known, (known, a.row())
         ok(f"the {daemon} and then the worker were killed: the program goes on as the same one")
     return a
+
+
+def before_its_node(cluster, a):
+    """The cluster manager begins anew, and does not know yet where the program's server listens."""
+    known, node = a.row()["id"], a.node()
+    words = f"node {node}, which has its GPU server, is not connected"
+    before = cluster.log("client-manager").count(words)
+    node_again = cluster.kill(node)
+    cluster.kill("cluster-manager")()
+    until(lambda: a.row()["state"] == "running", "it is known again")
+    for pid in cluster.server_pids():
+        kill_all(workers(pid))
+
+    def node_comes():
+        until(lambda: cluster.log("client-manager").count(words) > before, "it waits for the node")
+        node_again()
+
+    a.goes_on(node_comes)
+    assert a.row()["id"] == known, (known, a.row())
+    ok("the worker was killed while the cluster manager knew no address of the server: the program waits for its node")
 
 
 def unprotected(cluster, a):
@@ -162,7 +193,9 @@ def off(cluster):
 def main():
     with Cluster() as cluster:
         try:
-            unprotected(cluster, protected(cluster))
+            a = protected(cluster)
+            before_its_node(cluster, a)
+            unprotected(cluster, a)
             off(cluster)
             print("#", json.dumps(cluster.kinds()))
         except BaseException:
