@@ -178,8 +178,8 @@ def a_limit_on_addresses():
 
 def flyt_into(root):
     """The folder, copied as a user would."""
-    os.makedirs(f"{root}/opt/flyt/cudart")
     for name in (*EXPORTS, "flyt-run"):
+        os.makedirs(os.path.dirname(f"{root}/opt/flyt/{name}"), exist_ok=True)
         shutil.copy(f"{BIN}/{name}", f"{root}/opt/flyt/{name}")
     for name in ("static", "static.so", "shared", "shared.so", "musl"):
         shutil.copy(f"{FOLDER}/{name}", f"{root}/opt/{name}")
