@@ -148,6 +148,14 @@ static int connect_for(void *context, const struct comm_address *to, const struc
 
 /* ---- the life of a link ---- */
 
+/* The first reason stays. Under links.lock. */
+static void note_end(struct server_link *link, const char *why)
+{
+    link->ended = true;
+    if (!*link->why)
+        snprintf(link->why, sizeof link->why, "%s", why);
+}
+
 /* In a thread of the engine, with no lock held. */
 static void link_lost(struct comm_link *comm, void *context, int status, const char *why)
 {
@@ -155,8 +163,7 @@ static void link_lost(struct comm_link *comm, void *context, int status, const c
     struct links *links = link->session->links;
     (void)comm;
     pthread_mutex_lock(&links->lock);
-    if (!*link->why)
-        snprintf(link->why, sizeof link->why, "%s", why);
+    note_end(link, why);
     pthread_mutex_unlock(&links->lock);
     log_info("event=link-lost session=%llu link=%u status=%d why=\"%s\"", (unsigned long long)link->session->id,
              link->id, -status, why);
@@ -239,8 +246,7 @@ void link_abort(struct server_link *link, int status, const char *why)
 {
     struct links *links = link->session->links;
     pthread_mutex_lock(&links->lock);
-    if (!*link->why)
-        snprintf(link->why, sizeof link->why, "%s", why);
+    note_end(link, why);
     pthread_mutex_unlock(&links->lock);
     links->ways->abort(link->link, status, why);
 }
@@ -422,9 +428,10 @@ void serve_link_status(struct session *session, struct call *call)
     char why[LINK_WHY_SIZE] = "";
     link_status_result result = { .why = why };
     if (link) {
-        result.status = -session->links->ways->status(link->link);
+        int status = session->links->ways->status(link->link);
         result.sent = link->sent;
         pthread_mutex_lock(&session->links->lock);
+        result.status = link->ended ? -status : 0;
         snprintf(why, sizeof why, "%s", link->why);
         pthread_mutex_unlock(&session->links->lock);
     }

@@ -15,7 +15,8 @@ struct server_link {
     bool closing;            /* the client has closed it: it goes when nothing is busy any more */
     bool tried;              /* it was joined, or somebody tries or has tried */
     uint64_t sent;           /* transfers that were numbered */
-    char why[LINK_WHY_SIZE]; /* why it has ended; under links.lock */
+    bool ended;              /* with `why`; the engine knows it a moment earlier. Under links.lock, both */
+    char why[LINK_WHY_SIZE];
     /* A communicator that uses it (borrow.c). Under links.lock. */
     struct links_borrower borrower; /* .lost NULL: nobody */
     unsigned telling;               /* threads that call it now */
