@@ -53,6 +53,8 @@ static void answered(void *context, int error, const char *why, void *object)
             program_tell(program, CTL_LOST, why, 0);
         else if (error == -ETIMEDOUT && program->state == PROGRAM_ASKING)
             program_ask(program);
+        else if (error == -ETIMEDOUT && program->renew)
+            cluster_renew(program);
         return;
     }
     program_answered(program, object);
@@ -354,6 +356,8 @@ static void registered(void *context, int error, const char *why, void *object)
     for (struct program *program = manager->programs; program; program = program->next) {
         if (program->state == PROGRAM_ASKING && !program->ended)
             program_ask(program);
+        if (program->renew && !program->ended) /* the answer is lost with the old connection */
+            cluster_renew(program);
         cluster_tell_transport(program);
         cluster_tell_recovery(program);
         move_tell_again(program);

@@ -68,7 +68,7 @@ struct program {
     bool ended; /* it has gone, and the cluster manager must be informed */
     bool sent;  /* CLIENT_REQUEST is on its way, or was answered by this connection */
     bool news;  /* answer holds something that was not sent to the program */
-    bool renew; /* it waits for a new ticket */
+    bool renew; /* it waits for a new ticket, and its answer holds none */
     char mode[CTL_MAX_NAME + 1], why[CTL_MAX_TEXT + 1]; /* ctl_transport; "": it has not said */
     program_answer answer;                              /* deep copy */
     struct conn *conn;                                  /* NULL: of before a restart */

@@ -71,6 +71,7 @@ static void set_answer(struct program *program, const program_answer *answer)
     protocol_free((xdrproc_t)xdr_program_answer, &program->answer);
     program->answer = copy;
     program->news = true;
+    program->renew = false;
     if (program->waiting)
         reply(program);
 }
@@ -485,6 +486,7 @@ static void handle_wait(struct conn *conn, struct loop_call *call, void *object)
                                                     (char *)(uintptr_t) "a new ticket is being asked for" } };
         set_answer(program, &asking);
         program->news = false;
+        program->renew = true;
         if (cluster_renew(program) != 0)
             program_tell(program, CTL_LOST, "the cluster manager cannot be reached for a new ticket", 0);
     } else if (args->renew && program->state == PROGRAM_REFUSED) {

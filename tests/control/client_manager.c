@@ -2,7 +2,7 @@
  * flyt-client-manager with programs, a node manager and GPU servers that are real, and a cluster manager made of the
  * test.
  * shows: client manager: programs get a server or hear why not, wait in line, are known again after its own kill -9,
- *   and their end is noticed
+ *   and their end is noticed; one that waits for a new ticket when the connection ends gets it over the next one
  * shows: links under managers: a client manager hands on what programs ask about links, one question of each at a time;
  *   where the cluster manager is of the release before, away, or vanishes, it refuses by name
  * shows: memory limit: the sum of what the programs of one VM take never exceeds its limit, and after kill -9 it is
@@ -365,10 +365,21 @@ static struct spoken {
     unsigned size;
 } spoken;
 
+/* Whether the answer is to be waited for once more. */
+static bool spoken_waits(int error, const program_answer *answer, conn_done *done)
+{
+    program_wait_args more = { 0 };
+    bool waits = !error && answer->status.code == CTL_WAITING;
+    if (waits)
+        assert_int_equal(link_call(spoken.link, PROGRAM_WAIT, &more, START_MS, done, NULL, NULL), 0);
+    return waits;
+}
+
 static void spoken_attached(void *context, int error, const char *why, void *object)
 {
-    (void)context, (void)why, (void)object;
-    spoken.attached += !error;
+    (void)context, (void)why;
+    if (!spoken_waits(error, object, spoken_attached))
+        spoken.attached += !error;
 }
 
 static void spoken_up(struct link *link, struct conn *conn, const ctl_hello_result *peer)
@@ -500,6 +511,39 @@ TEST_WITH(test_links, setup_cluster, teardown_cluster)
     for (int i = 0; i < 10; i++)
         fake_turn();
     assert_true(fake_running(manager));
+}
+
+static void ticket_came(void *context, int error, const char *why, void *object)
+{
+    const program_answer *answer = object;
+    (void)context, (void)why;
+    if (spoken_waits(error, answer, ticket_came))
+        return;
+    spoken.answers++;
+    spoken.error = error;
+    if (error)
+        return;
+    spoken.code = answer->status.code;
+    spoken.size = answer->grant.ticket.ticket_len;
+}
+
+TEST_WITH(test_new_ticket, setup_cluster, teardown_cluster)
+{
+    program_wait_args again = { .renew = 1 };
+    spoken_begin();
+    fake.silent = true;
+    assert_int_equal(link_call(spoken.link, PROGRAM_WAIT, &again, START_MS, ticket_came, NULL, NULL), 0);
+    fake_until(fake.renew_count == 1, SOON_MS);
+    fake.silent = false;
+    begin_again(0);
+    fake_until(fake.renew_count == 2, SOON_MS);
+    fake_until(spoken.answers == 1, SOON_MS);
+    assert_int_equal(spoken.error, 0);
+    assert_int_equal(spoken.code, CTL_OK);
+    assert_true(spoken.size > 0);
+    begin_again(0); /* it has one */
+    assert_int_equal(fake.renew_count, 2);
+    link_close(spoken.link);
 }
 
 int main(int argc, char **argv)

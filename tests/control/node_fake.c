@@ -192,6 +192,18 @@ static void handle_request(struct conn *conn, struct loop_call *call, void *args
     call_reply(call, &result);
 }
 
+static void handle_renew(struct conn *conn, struct loop_call *call, void *object)
+{
+    const client_renew_args *args = object;
+    client_answer result = { .status = good(), .key = args->key, .prog = 1000 + args->key };
+    (void)conn;
+    fake.renew_count++;
+    if (fake.silent)
+        return;
+    fake_grant(result.prog, &result.grant);
+    call_reply(call, &result);
+}
+
 static void handle_ended(struct conn *conn, struct loop_call *call, void *object)
 {
     const client_ended_args *args = object;
@@ -270,6 +282,7 @@ static const struct conn_method methods[] = {
     [NODE_REPORT] = { NODE_ROLE, handle_report },
     [CLIENT_REGISTER] = { CLIENT_ROLE, handle_client_register },
     [CLIENT_REQUEST] = { CLIENT_ROLE, handle_request },
+    [CLIENT_RENEW] = { CLIENT_ROLE, handle_renew },
     [CLIENT_ENDED] = { CLIENT_ROLE, handle_ended },
     [CLIENT_EVENTS] = { CLIENT_ROLE, handle_events },
     [CLIENT_LINK_OFFER] = { CLIENT_ROLE, handle_link },

@@ -37,11 +37,11 @@ struct fake {
     client_event events[FAKE_QUEUE];
     unsigned event_count;
     client_register_args client_args;
-    int client_registrations, request_count, ended_count;
+    int client_registrations, request_count, renew_count, ended_count;
     client_request_args request; /* the last */
     uint64_t ended[FAKE_ENDED];
     ctl_status answer; /* to requests; CTL_OK: a grant for `server` */
-    bool silent;       /* gives none */
+    bool silent;       /* gives none, and no new tickets */
     uint64_t server;
     /* CLIENT_LINK_OFFER and CLIENT_LINK_TAKE: the test answers them. Which program asked last. */
     struct loop_call *link_call; /* NULL: none waits; its caller may have gone */
