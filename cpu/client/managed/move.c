@@ -52,6 +52,7 @@ int moves_settle(void)
         code = code ? code : stream_wait_for(s);
         first = first ? first : code;
     }
+    spans_sending(false);
     return first;
 }
 
@@ -66,6 +67,7 @@ static int send_bytes(core_context *c, uint64_t address, uint64_t size)
     const struct core_box box = { address, size, 1 };
     struct copy_cut left = copy_cut_begin(&(struct copy_span){ box, box, { size, 1, 1 } });
     movers[c->wire].sent = true;
+    spans_sending(true);                      /* before its state says that the device has it */
     return copy_send(s, &left, LANES_WAIT);
 }
 

@@ -81,11 +81,11 @@ static bool is_open(uint8_t state)
     return state > PAGE_DEVICE;
 }
 
-static bool opening;
+static bool opening, sending;
 
 static void tell_launches(void)
 {
-    bool any = opening || scopes_any_open(NULL);
+    bool any = opening || sending || scopes_any_open(NULL);
     if (any)
         atomic_fetch_or_explicit(&launch_heed, HEED_MANAGED, memory_order_release);
     else
@@ -96,6 +96,13 @@ void spans_opening(bool begins)
 {
     FLYT_ASSERT_HELD(&spans_lock);
     opening = begins;
+    tell_launches();
+}
+
+void spans_sending(bool begins)
+{
+    FLYT_ASSERT_HELD(&spans_lock);
+    sending = begins;
     tell_launches();
 }
 

@@ -12,7 +12,8 @@
  *
  * The last three are open: before work that may use such a page its contents go to the device if it is dirty, the
  * program loses access to it, and it is the device's. So work costs nothing as long as the program touches no page
- * between (HEED_MANAGED in launch_heed says whether any page is open that work may want).
+ * between (HEED_MANAGED in launch_heed says whether any page is open that work may want, or has been closed and is on
+ * its way to the device: a kernel of another thread must not overtake it).
  *
  * So an open page is one that no work under way may write. Where a thread touches a page, its neighbours are opened
  * only as far as that holds (quiet.c).
@@ -73,6 +74,9 @@ void span_set(struct span *, size_t first, size_t count, enum page_state);
 void span_set_scope(struct span *, size_t first, size_t count, unsigned scope);
 /* A page is about to be opened, or has been: work that begins between waits for spans_lock first. */
 void spans_opening(bool begins);
+/* Contents of pages are on their way to the device, or have arrived: work that begins between waits for spans_lock,
+   also where no page is open any more. */
+void spans_sending(bool begins);
 /* How many pages from there on, at most `most`, are in the page's state and scope. */
 size_t span_run(const struct span *, size_t page, size_t most);
 

@@ -44,8 +44,9 @@ extern atomic_uint managed_work_coming;
 
 /* Before work that may use any managed memory. *comes: managed_work_sent has to be called when it has been sent, or
    after a failure; true only where there is managed memory (HEED_SPANS).
-   HEED_MANAGED: the program has pages open that a kernel may want. It orders its writes to them before its launch, so
-   the load sees the flag that was set before the first of those writes. */
+   HEED_MANAGED: the program has pages open that a kernel may want, or what it wrote to them has not arrived yet. It
+   orders its writes to them before its launch, so the load sees the flag that was set before the first of those
+   writes. */
 static inline int managed_work_begins(struct client_stream *s, bool *comes)
 {
     *comes = atomic_load_explicit(&launch_heed, memory_order_relaxed) & HEED_SPANS;
