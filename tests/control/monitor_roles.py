@@ -83,11 +83,14 @@ def request(path, certificate=None, token=None, head="Bearer {}"):
     return reply.status, text
 
 
-def next_event(reply):
-    """Lines that say that nothing has happened are passed over."""
-    while not (line := reply.readline()).startswith(b"data: "):
+def next_event(reply, kind=None):
+    """Lines that say that nothing has happened are passed over, and events of other kinds."""
+    while True:
+        line = reply.readline()
         need(line, "the stream has ended")
-    return json.loads(line[6:])
+        event = json.loads(line[6:]) if line.startswith(b"data: ") else None
+        if event and kind in (None, event["kind"]):
+            return event
 
 
 def until_read(**credentials):
@@ -153,7 +156,7 @@ def events_of_its_own():
     (mine, reply), (others, other) = follow(tokens["client:other"][0]), follow(tokens["viewer"][0])
     cluster.ctl("vm", "set", "local", "--sms", "3")
     cluster.ctl("vm", "set", "other", "--sms", "2")
-    events = [next_event(each)["vm"] for each in (reply, other, other)]
+    events = [next_event(each, "vm-changed")["vm"] for each in (reply, other, other)]
     need(events == ["other", "local", "other"], events)
     mine.close()
     others.close()
