@@ -14,7 +14,7 @@ enum { CORE_WHY_SIZE = 512, CORE_LINK_HANDLE_SIZE = 128, CORE_LINK_HANDLES_MOST 
 /* Whether the server has communicators, and links. */
 CORE_API bool core_comms_offered(bool *links);
 /* What the server is called by its clients, without what stands behind a question mark. Until the session moves. */
-CORE_API const char *core_server_address(void);
+CORE_API void core_server_address(char *, size_t size);
 
 /* A new link's handles, CORE_LINK_HANDLE_SIZE bytes each. Waits. */
 CORE_API int core_link_listen(uint32_t *link, uint8_t *handles, unsigned *count, char *why);

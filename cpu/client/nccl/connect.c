@@ -81,7 +81,7 @@ static nccl_result introduce(struct nccl_comm *comm, struct rank_card *cards)
     *own = (struct rank_card){ .ranks = comm->ranks, .managed = core_links_managed() };
     nccl_result result = process_name(own->process);
     memcpy(own->gpu, core_device(comm->device)->uuid, sizeof own->gpu);
-    snprintf(own->server, sizeof own->server, "%s", core_server_address());
+    core_server_address(own->server, sizeof own->server);
     snprintf(key, sizeof key, "rank_%d", comm->rank);
     if (result == NCCL_SUCCESS)
         result = nccl_store_set(comm, key, own, sizeof *own);
@@ -119,11 +119,13 @@ static nccl_result listen_to(struct nccl_comm *comm, int peer, struct rank_link 
 {
     char why[CORE_WHY_SIZE], key[40];
     bool links;
-    if (core_comms_offered(&links) && !links)
+    if (core_comms_offered(&links) && !links) {
+        core_server_address(why, sizeof why);
         return nccl_fail(NCCL_INVALID_USAGE,
                          "rank %d is of another process, and the GPU server %s has no links: it "
                          "is started with --links, which names where they may go",
-                         peer, core_server_address());
+                         peer, why);
+    }
     int code = core_link_listen(&comm->links[peer], link->handles, &link->count, why);
     if (code) {
         comm->links[peer] = CORE_COMM_NEAR;

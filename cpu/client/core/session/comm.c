@@ -60,11 +60,9 @@ bool core_comms_offered(bool *have_links)
     return capabilities & FLYT_CAP_COLLECTIVES;
 }
 
-const char *core_server_address(void)
+void core_server_address(char *out, size_t size)
 {
-    static _Thread_local char address[256];
-    snprintf(address, sizeof address, "%.*s", (int)strcspn(core_session.uri, "?"), core_session.uri);
-    return address;
+    snprintf(out, size, "%.*s", (int)strcspn(core_session.uri, "?"), core_session.uri);
 }
 
 /* ---- links ---- */
