@@ -14,8 +14,7 @@ enum {
     BATCH_MAX   = 256 * 1024,       /* more waiting bytes than this, and submitters wait */
     GATHER_MIN  = 32 * 1024,        /* copying less than this is cheaper than an early system call */
     /* copying less than this into memory takes less than others may have to wait for the lock */
-    DIRECT_MAX  = 4 * 1024,
-    VECTOR_MAX  = 64                /* pieces per system call */
+    DIRECT_MAX  = 4 * 1024
 };
 
 int rpc_sender_init(struct rpc_sender *sender, pthread_mutex_t *lock, rpc_channel *channel, size_t max_record,
@@ -234,11 +233,11 @@ void rpc_sender_renew(struct rpc_sender *sender, rpc_channel *channel)
 /* ---- writing ---- */
 
 /* Fills vector with what comes after the first `done` bytes of the batch. Returns the number of pieces. */
-static int batch_vector(const struct rpc_batch *batch, size_t done, struct iovec vector[VECTOR_MAX])
+static int batch_vector(const struct rpc_batch *batch, size_t done, struct iovec vector[RPC_SENDER_PIECES])
 {
     int count = 0;
     size_t at = 0;
-    for (size_t i = 0; i <= batch->segment_count && count < VECTOR_MAX - 1; i++) {
+    for (size_t i = 0; i <= batch->segment_count && count < RPC_SENDER_PIECES - 1; i++) {
         const struct rpc_segment *segment = i < batch->segment_count ? &batch->segments[i] : NULL;
         size_t own = (segment ? segment->at : batch->used) - at;
         if (done < own)
@@ -259,9 +258,8 @@ static int batch_write(struct rpc_sender *sender, uint64_t *writes)
     const struct rpc_batch *batch = &sender->going;
     size_t done = 0;
     while (done < batch->total) {
-        struct iovec vector[VECTOR_MAX];
-        int count = batch_vector(batch, done, vector);
-        ssize_t sent = rpc_channel_send(sender->channel, vector, count);
+        int count = batch_vector(batch, done, sender->pieces);
+        ssize_t sent = rpc_channel_send(sender->channel, sender->pieces, count);
         if (sent > 0) {
             done += (size_t)sent;
             ++*writes;

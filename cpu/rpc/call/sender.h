@@ -16,6 +16,9 @@
 #include "cpu/rpc/transport/channel.h"
 
 #include <pthread.h>
+#include <sys/uio.h>
+
+enum { RPC_SENDER_PIECES = 64 }; /* per system call */
 
 struct rpc_segment {            /* bytes of somebody else's, which go before batch->bytes[at] */
     size_t      at;
@@ -43,6 +46,7 @@ struct rpc_sender {
     unsigned         waiting;   /* threads in `turn` */
     int              error;     /* sticky, -errno */
     uint64_t         bytes, writes;
+    struct iovec     pieces[RPC_SENDER_PIECES]; /* of `going`: the writer's, whose stack may be small */
     /* The channel takes no more just now: waits until it may. Without the lock. 0: try again; -errno. */
     int            (*blocked)(void *context);
     void            *context;

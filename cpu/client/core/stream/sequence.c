@@ -444,8 +444,9 @@ static void events_move(const struct core_sequence *q, const struct chunk *chunk
 
 static int chunk_launch(const struct core_sequence *q, const struct chunk *chunk, struct client_stream *s)
 {
-    struct stream_share shares[STREAMS_MOST];
-    unsigned count = 0, share_of[STREAMS_MOST];
+    /* Threads with 16 KiB of stack have no room for STREAMS_MOST of them. The first stream is always there. */
+    struct stream_share shares[q->stream_count];
+    unsigned count = 0, share_of[q->stream_count];
     for (unsigned i = 0; i < q->stream_count; i++) {
         const struct sequence_share *share = &chunk->shares[i];
         share_of[i] = count;
