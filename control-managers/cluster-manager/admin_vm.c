@@ -247,7 +247,7 @@ static ctl_code prepare_set(struct cluster *cluster, struct change *change, char
     return code;
 }
 
-/* What else was changed than the size, for people. */
+/* Describes the changes of a VM other than of its size, for its event. */
 static const char *describe_rest(const char *before, const char *after, unsigned set, char out[DB_TEXT_SIZE])
 {
     const bool same = strcmp(before, after) == 0, secret = set & ADMIN_VM_SET_SECRET;

@@ -112,7 +112,7 @@ struct counted {
     int64_t accrued, heard; /* 0: never */
     bool dirty;
     bool unheard;           /* the DB says that it had figures, and its node has not reported since we began */
-    bool behind;            /* its node has not said yet who has left while it was away; accrued stands still */
+    bool behind;            /* the node, back again, still has to report which programs have left: nothing is charged */
     struct used *rows;      /* of programs that use it: usage_state.h */
 };
 
@@ -226,7 +226,7 @@ enum { WHO_SIZE = 2 * CTL_MAX_NAME + 64 };
 /* So long after the start nodes that are away are waited for. */
 enum { SETTLE_MS = CTL_DEAD_SECONDS * 1000 };
 
-/* What a call of an administrator is about; "" and 0: nothing of that kind. */
+/* The objects that an administrator's call names; "" and 0: it names none of that kind. */
 struct call_target {
     char vm[CTL_MAX_HOST + 1], node[CTL_MAX_NAME + 1];
     char action[DB_HOST_SIZE]; /* what was to be done, where the procedure does not say it, and with which values */
@@ -514,7 +514,7 @@ extern conn_handler client_handle_register, client_handle_request, client_handle
 
 /* ---- gpu_links.c: links between GPU servers ---- */
 extern conn_handler client_handle_link_offer, client_handle_link_take;
-/* What an order came to. False: it was none of a link that somebody waits for. */
+/* A node reports the result of an order. False: no take of a link waits for this order. */
 bool gpu_links_ordered(struct cluster *, const struct node *, const node_order_done *);
 void gpu_links_forget(const struct cluster_session *); /* the client manager has gone */
 void gpu_links_lose(struct cluster *, struct node *);  /* its connection has ended */
@@ -553,7 +553,7 @@ void logs_end(struct cluster *);                                  /* at the end:
    known. */
 void admin_note_refusal(const struct cluster_session *, const char *command, const struct call_target *target,
                         const char *why);
-/* What the call is about. False: nothing that has a name. */
+/* Fills in the objects that the call names. False: it names none. */
 bool admin_target(uint32_t procedure, const void *args, struct call_target *);
 void admin_call_begins(struct conn *, struct loop_call *, const void *args); /* notes it */
 /* Verifiers of secrets, of all VMs for example, are about to be given away: an event. */

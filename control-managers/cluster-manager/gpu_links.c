@@ -27,7 +27,7 @@ struct link_offer {
     uint64_t until; /* loop_now */
 };
 
-/* Whoever takes waits until the node has answered. */
+/* A program takes an offer. Its call is answered when the node has answered. */
 struct link_take {
     struct link_take *next;
     struct cluster *cluster;
@@ -124,7 +124,7 @@ void client_handle_link_offer(struct conn *conn, struct loop_call *call, void *o
         code = explain(text, CTL_NOT_SUPPORTED, "GPU server %llu has no address on the network: virt-server."
                        "listen-address of its node manager gives it one", (unsigned long long)server->row.id);
     else if (server && look_through(cluster, program->vm) >= OFFERS_OF_VM)
-        code = explain(text, CTL_BUSY, "VM %s offers %d links already, which nobody has taken", program->vm->row.name,
+        code = explain(text, CTL_BUSY, "VM %s has %d offers of links that no program has taken yet", program->vm->row.name,
                        OFFERS_OF_VM);
     else if (server && !(offer = offer_make(cluster, program)))
         code = explain(text, CTL_INTERNAL, "no memory, or no random bytes");

@@ -258,7 +258,7 @@ void client_handle_ended(struct conn *conn, struct loop_call *call, void *object
     for (u_int i = 0; i < args->keys.keys_len; i++) {
         struct program *program = map_get_id(&vm->by_key, args->keys.keys_val[i]);
         if (program)
-            program_end(vm->cluster, program, "exit", "its client manager says so");
+            program_end(vm->cluster, program, "exit", "its client manager reported the end");
     }
     moving_look(vm->cluster);
 }

@@ -246,7 +246,7 @@ void usage_report(struct cluster *cluster, struct server *server, const node_usa
     counted->last = report->figures;
     counted->heard = now;
     counted->unheard = false;
-    counted->behind = false; /* who has left meanwhile was said before */
+    counted->behind = false; /* the node reports who has left before it reports figures */
     counted->dirty = true;
     figures_add(&counted->all, &more);
     for (size_t i = 0; i <= FIRST_GPU && i < of.count; i++)
@@ -312,7 +312,7 @@ void usage_accrue_until(struct cluster *cluster, struct server *server, int64_t 
             of.totals[i]->sm_us += i < FIRST_GPU ? of_gpu * server->gpu_count : of_gpu;
 }
 
-/* What a node that is away will say comes first: who has left, and when. */
+/* Charges nothing while a node still has to report which programs have left, and when. */
 void usage_accrue(struct cluster *cluster, struct server *server)
 {
     if (!cluster->stopping && !server->counted.behind)

@@ -9,8 +9,8 @@
  * Usage. Each program on each server is a row: from when to when, its part of the server's SMs times that time, why it
  * ended. Programs that share a server have equal parts. A row goes on until the program has gone and no worker of the
  * server serves it any more, which its node says: a program that leaves its client manager and keeps its session is
- * charged. While a node is away nothing is charged there; when it is back it says who has left meanwhile, and when, and
- * then the time is charged to those who were there. Rows are kept for accounting.detail-days, then summed by day, VM,
+ * charged. While a node is away, its programs are charged nothing. When it is back, it reports which of them have left
+ * and when, and the time is charged to the programs that were there. Rows are kept for accounting.detail-days, then summed by day, VM,
  * user and GPU, and those sums for accounting.keep-days.
  */
 #ifndef FLYT_CLUSTER_USAGE_H

@@ -351,7 +351,7 @@ void usage_named(struct cluster *cluster, const struct vm *vm)
         }
 }
 
-/* What the row had at that time, nearly. */
+/* The SM-microseconds that the row had at that time, between the two nearest notes. */
 static uint64_t sm_us_at(const struct used *used, int64_t when)
 {
     struct used_past from = { used->row.begun, 0 }, to = { used->row.accrued, used->row.sm_us };

@@ -29,8 +29,8 @@ struct total {
     bool unsaved; /* the resource DB could not be given `saved` */
 };
 
-/* What a row had now and then, for a node that says later when a worker ended: one each PAST_US, the newest last in
-   the ring. */
+/* Notes of a row's SM-microseconds at earlier times, one each PAST_US, in a ring: a node may report late when a worker
+   ended. */
 enum { PASTS = 16, PAST_US = 1500000 };
 struct used_past {
     int64_t when;

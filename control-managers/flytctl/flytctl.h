@@ -132,7 +132,7 @@ int64_t since_now(void); /* microseconds since 1970 */
 
 void session_close(struct flytctl *);
 /* The command goes on until it is interrupted: where the cluster manager goes once it has answered, calls wait until it
-   is back, and standard error says so. */
+   is back; flytctl reports both on standard error. */
 void session_lasts(struct flytctl *);
 /* Whether complaints with this exit code are about a cluster manager that is away. */
 bool session_hushes(int code);

@@ -251,7 +251,7 @@ def why_it_ended():
     subprocess.run([f"{BIN}/flyt-run", STICKY], check=True, capture_output=True, timeout=60, env=cluster.env)
     until(lambda: all(row["ended"] for row in used()), "all have ended")
     rows = [row for row in used() if "exit" == row["reason"]]
-    need(rows and rows[0]["why"] == "exit: its client manager says so", rows)
+    need(rows and rows[0]["why"] == "exit: its client manager reported the end", rows)
     first, second = used()[before:before + 2]
     need(first["reason"] == "killed" and first["why"].startswith("killed: ended by "), first)
     need(second["reason"] == "stopped" and "stopped by " in second["why"], second)

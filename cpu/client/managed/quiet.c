@@ -37,10 +37,10 @@ void work_copies(unsigned scope)
     copied[scope] = true;
 }
 
-/* A thread that gives work to a stream counts itself, then asks whether pages are open (managed_work_begins). Whoever
-   opens a page says so first (spans_opening), then this looks whether there is such a thread. So either it is seen
-   here, or it hears of the page, waits for spans_lock and closes all that is open. When it is seen no more, its stream
-   has the work. */
+/* A thread that gives work to a stream counts itself, then asks whether pages are open (managed_work_begins). A thread
+   that opens a page announces that first (spans_opening), then calls this function, which looks at the count. So either
+   this function sees the first thread, or the first thread sees the page, waits for spans_lock and closes all open
+   pages. Once a thread no longer counts itself, its stream has the work. */
 bool work_quiet(unsigned scope, bool in_function)
 {
     const struct client_stream *standing = in_function ? host_function_stream() : NULL;

@@ -1,6 +1,6 @@
 /*
  * id.c: unique ids. The process that makes one serves a store (cpu/comm/store), in a thread of its own, up to its end;
- * an id holds the store's address, a key that proves who may use it, and a name that is this id's alone.
+ * an id holds the store's address, a key that proves who may use it, and a name that no other id has.
  */
 #include "cpu/client/nccl/nccl.h"
 
