@@ -164,16 +164,16 @@ static int case_not_started(void)            /* a grid that has no room yet when
                                  .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
     CUmemAccessDesc both = { .location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
     CUmemGenericAllocationHandle h;
-    CUdeviceptr p, word;
+    CUdeviceptr p, word, never;
     CUstream a, b, c;
     CUfunction f;
     if (cuMemCreate(&h, GRANULE, &prop, 0) || cuMemAddressReserve(&p, GRANULE, 0, 0, 0) ||
         cuMemMap(p, GRANULE, 0, h, 0) || cuMemSetAccess(p, GRANULE, &both, 1) ||
         cuStreamCreate(&a, CU_STREAM_NON_BLOCKING) || cuStreamCreate(&b, CU_STREAM_NON_BLOCKING) ||
         cuStreamCreate(&c, CU_STREAM_NON_BLOCKING) || cuMemAlloc(&word, 4) || cuMemsetD32(word, 0, 1) ||
-        cuCtxSynchronize() || cuModuleGetFunction(&f, module, "spin"))
+        cuMemAlloc(&never, 4) || cuMemsetD32(never, 0, 1) || cuCtxSynchronize() || cuModuleGetFunction(&f, module, "spin"))
         return 3;
-    void *params[] = { &word };
+    void *params[] = { &never };               /* only the fault ends the kernels */
     if (cuStreamWaitValue32(c, word, 1, 0) || cuMemsetD8Async(p, 1, GRANULE, c) || cuMemUnmap(p, GRANULE) ||
         cuLaunchKernel(f, 4096, 1, 1, 1024, 1, 1, 0, a, params, NULL) ||
         cuLaunchKernel(f, 16, 1, 1, 1024, 1, 1, 0, b, params, NULL) || cuStreamWriteValue32(NULL, word, 1, 0))
