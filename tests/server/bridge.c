@@ -375,6 +375,31 @@ TEST(others_get_nothing)
     peer_close(&a);
 }
 
+/* A program that came back: its older session has not ended yet. The one that ends in between lets the listener's list
+   of workers change its order. */
+TEST(the_newest_session_departs)
+{
+    struct peer first, older, a, b;
+    const uint64_t old = used(OLD);
+    begin_program(&first, OLD, 6);
+    const uint64_t one = used(OLD) - old;
+    begin_program(&older, OLD, 5);
+    peer_close(&first);
+    used_becomes(OLD, old + one);
+    begin_program(&a, OLD, 5);
+    assert_int_equal(map_pieces(&a, 0, UNIT, UNIT), 0);
+    connect_both(5);
+    begin_program(&b, NEW, 5);
+    b.base = a.base;
+    assert_int_equal(bridge(&a, 1), 0);
+    assert_int_equal(bridge(&b, 0), 0);
+    assert_int_equal(adopt(&b, 0, UNIT), 0);
+    peer_close(&b);
+    peer_close(&a);
+    peer_close(&older);
+    used_becomes(OLD, old);
+}
+
 /* Orders that make no sense, and the server that was taken over at either end. */
 TEST(orders_and_their_descriptors)
 {

@@ -27,7 +27,8 @@ static const struct worker *worker_of(const struct workers *w, uint64_t program)
     for (int i = 0; i < w->count; i++)
         if (w->all[i].state == WORKER_BUSY && !w->all[i].usher && !w->all[i].replaced &&
             (!wanted || w->all[i].program == program)) {
-            found = &w->all[i];
+            if (!found || w->all[i].greeted > found->greeted)
+                found = &w->all[i];
             count++;
         }
     return wanted || count == 1 ? found : NULL;

@@ -115,6 +115,7 @@ bool workers_hear(struct workers *w, struct worker *worker)
             return false;
         let_go(worker);
         worker->state = WORKER_BUSY;
+        worker->greeted = ++w->greeted;
         snprintf(worker->numbers, sizeof worker->numbers, "%.*s", (int)sizeof worker->numbers - 1, message.text);
         return true;
     }

@@ -25,6 +25,7 @@ struct worker {
     uint64_t program;                     /* of its client's ticket; 0: none. GREETING: of its pass, no proof */
     bool asked;                           /* others have sent it messages, and may wait for its answer */
     enum worker_state state;
+    uint64_t greeted; /* its place among those whose client has proved itself, from 1; 0: none has */
     struct door_source source;
     /* The connection that it was given, kept until it says that it has taken it: if the worker ends before, another
        one gets it. */
@@ -40,6 +41,7 @@ struct workers {
     struct door *door;               /* learns which source has failed to prove itself */
     struct worker all[WORKERS_MOST];
     int count;
+    uint64_t greeted; /* clients that have proved themselves */
     uint64_t start_after, pause; /* back-off after a worker that failed at its start */
     bool stopping;               /* none is started, and none ends by mistake */
     bool ready;                  /* there has been one that was */
