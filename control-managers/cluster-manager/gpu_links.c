@@ -121,11 +121,13 @@ void client_handle_link_offer(struct conn *conn, struct loop_call *call, void *o
     struct link_offer *offer = NULL;
     const struct server *server = server_meant(conn, args->key, args->wish.server, &program, &code, text);
     if (server && !server_network_address(server))
-        code = explain(text, CTL_NOT_SUPPORTED, "GPU server %llu has no address on the network: virt-server."
-                       "listen-address of its node manager gives it one", (unsigned long long)server->row.id);
+        code = explain(text, CTL_NOT_SUPPORTED,
+                       "GPU server %llu has no address on the network: "
+                       "virt-server.listen-address of its node manager gives it one",
+                       (unsigned long long)server->row.id);
     else if (server && look_through(cluster, program->vm) >= OFFERS_OF_VM)
-        code = explain(text, CTL_BUSY, "VM %s has %d offers of links that no program has taken yet", program->vm->row.name,
-                       OFFERS_OF_VM);
+        code = explain(text, CTL_BUSY, "VM %s has %d offers of links that no program has taken yet",
+                       program->vm->row.name, OFFERS_OF_VM);
     else if (server && !(offer = offer_make(cluster, program)))
         code = explain(text, CTL_INTERNAL, "no memory, or no random bytes");
     ctl_link_offer_result result = { .status = { code, text } };

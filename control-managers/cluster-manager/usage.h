@@ -10,8 +10,8 @@
  * ended. Programs that share a server have equal parts. A row goes on until the program has gone and no worker of the
  * server serves it any more, which its node says: a program that leaves its client manager and keeps its session is
  * charged. While a node is away, its programs are charged nothing. When it is back, it reports which of them have left
- * and when, and the time is charged to the programs that were there. Rows are kept for accounting.detail-days, then summed by day, VM,
- * user and GPU, and those sums for accounting.keep-days.
+ * and when, and the time is charged to the programs that were there. Rows are kept for accounting.detail-days, then
+ * summed by day, VM, user and GPU, and those sums for accounting.keep-days.
  */
 #ifndef FLYT_CLUSTER_USAGE_H
 #define FLYT_CLUSTER_USAGE_H

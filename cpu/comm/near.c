@@ -135,7 +135,7 @@ void comm_near_fail(struct comm_near *near, int status, const char *why)
     if (!first)
         return;
     for (unsigned r = 0; r < near->size; r++)
-        if (near->ranks[r].context) /* near->telling keeps it */
+        if (near->ranks[r].context) /* comm_near_leave waits before it clears it */
             comm_context_fail(near->ranks[r].context, status, why);
     end_all(&ended, status);
     pthread_mutex_lock(&near->lock);

@@ -171,7 +171,8 @@ static int case_not_started(void)            /* a grid that has no room yet when
         cuMemMap(p, GRANULE, 0, h, 0) || cuMemSetAccess(p, GRANULE, &both, 1) ||
         cuStreamCreate(&a, CU_STREAM_NON_BLOCKING) || cuStreamCreate(&b, CU_STREAM_NON_BLOCKING) ||
         cuStreamCreate(&c, CU_STREAM_NON_BLOCKING) || cuMemAlloc(&word, 4) || cuMemsetD32(word, 0, 1) ||
-        cuMemAlloc(&never, 4) || cuMemsetD32(never, 0, 1) || cuCtxSynchronize() || cuModuleGetFunction(&f, module, "spin"))
+        cuMemAlloc(&never, 4) || cuMemsetD32(never, 0, 1) || cuCtxSynchronize() ||
+        cuModuleGetFunction(&f, module, "spin"))
         return 3;
     void *params[] = { &never };               /* only the fault ends the kernels */
     if (cuStreamWaitValue32(c, word, 1, 0) || cuMemsetD8Async(p, 1, GRANULE, c) || cuMemUnmap(p, GRANULE) ||
