@@ -172,7 +172,7 @@ struct vm {
     struct cluster_session *session;
     char machine[CTL_MAX_HOST + 1]; /* conn_peer_machine of its client manager's last connection; "" none */
     bool named;                     /* its client manager is there and has said which programs run */
-    bool came;                      /* it has, at least once since we began */
+    bool came;                      /* it has, at least once since we began; set by vm_came */
     bool suspended;                 /* it is connected, and silent: a machine that is paused, for example */
     struct outbox events;
     struct loop_timer silence; /* since its client manager went */
@@ -300,6 +300,7 @@ struct cluster {
     uint64_t incarnation, next_id, id_limit;
     int64_t started;
     uint64_t settled;                             /* loop_now: until then nodes that are away are waited for */
+    size_t vms_awaited;                           /* have GPU servers, and have not said which programs run */
     struct ticket_signer *signer, *signer_before; /* keys.c */
     uint8_t ticket_key[TICKET_KEY_SIZE];
     struct old_key old_keys[TICKET_MAX_KEYS - 1]; /* newest first */
@@ -348,14 +349,16 @@ void session_watch(struct cluster_session *); /* every event wakes the call that
 void session_wake(struct cluster_session *);
 void session_forget_waiting(struct cluster_session *); /* the connection has ended */
 /* Whether all VMs with a GPU server have said which programs run. Soon after a start some have not. */
-bool programs_gathered(struct cluster *);
-void programs_gather(struct cluster *); /* one has: wakes the listings that wait for it, if all have */
+static inline bool programs_gathered(const struct cluster *cluster) { return cluster->vms_awaited == 0; }
+void programs_gather(struct cluster *); /* the last one has: wakes the listings that wait for it */
 struct cluster_session *session_of(struct conn *);
 
 /* ---- state.c: making and unmaking things ---- */
 struct vm *vm_create(struct cluster *, const struct db_vm *);
 void vm_rename_address(struct cluster *, struct vm *, const struct db_vm *row); /* takes the row over */
 void vm_destroy(struct cluster *, struct vm *);
+/* It has said which programs run. True: it is the last one of cluster->vms_awaited. */
+bool vm_came(struct cluster *, struct vm *);
 struct vm *vm_find(struct cluster *, const char *name_or_address);
 struct node *node_create(struct cluster *, const char *name);
 void node_destroy(struct cluster *, struct node *);

@@ -485,10 +485,12 @@ void client_handle_register(struct conn *conn, struct loop_call *call, void *obj
     map_free(&vm->by_key);                      /* a client manager that began anew counts anew */
     for (u_int i = 0; i < args->programs.programs_len; i++)
         adopt(cluster, vm, &args->programs.programs_val[i]);
-    vm->named = vm->came = true;
+    const bool last = vm_came(cluster, vm);
+    vm->named = true;
     usage_named(cluster, vm);
     moving_client_back(cluster, vm);
-    programs_gather(cluster);
+    if (last)
+        programs_gather(cluster);
     for (struct server *server = vm->servers, *next; server; server = next) {
         next = server->vm_next;
         server_check_idle(cluster, server);

@@ -41,8 +41,21 @@ struct vm *vm_find(struct cluster *cluster, const char *name)
     return vm ? vm : map_get(&cluster->vm_addresses, name);
 }
 
+/* Its part of cluster->vms_awaited. */
+static size_t awaited(const struct vm *vm) { return vm->servers && !vm->came; }
+
+bool vm_came(struct cluster *cluster, struct vm *vm)
+{
+    const size_t waited = awaited(vm);
+    vm->came = true;
+    cluster->vms_awaited -= waited;
+    return waited && cluster->vms_awaited == 0;
+}
+
 void vm_destroy(struct cluster *cluster, struct vm *vm)
 {
+    if (vm_came(cluster, vm)) /* nobody waits for it any more */
+        programs_gather(cluster);
     while (vm->programs)
         program_destroy(cluster, vm->programs);
     while (vm->servers) {                       /* they go on until they are stopped, without an entitlement */
@@ -224,6 +237,7 @@ struct server *server_create(struct cluster *cluster, const struct db_server *ro
     node->server_count++;
     server->vm = map_get(&cluster->vms, row->vm);
     if (server->vm) {
+        cluster->vms_awaited += !server->vm->servers && !server->vm->came;
         server->vm_next = server->vm->servers;
         server->vm_back = &server->vm->servers;
         if (server->vm_next)
@@ -276,10 +290,12 @@ void server_destroy(struct cluster *cluster, struct server *server)
         server->node_next->node_back = server->node_back;
     server->node->server_count--;
     if (server->vm) {
+        cluster->vms_awaited -= awaited(server->vm);
         *server->vm_back = server->vm_next;
         if (server->vm_next)
             server->vm_next->vm_back = server->vm_back;
         server->vm->server_count--;
+        cluster->vms_awaited += awaited(server->vm);
     }
     loop_timer_stop(&server->timer);
     follow_remove(&cluster->follow, &server->followed, server->row.id, NULL);

@@ -58,20 +58,8 @@ void session_forget_waiting(struct cluster_session *session)
     unwatch(session);
 }
 
-bool programs_gathered(struct cluster *cluster)
-{
-    for (size_t i = 0; i < cluster->vms.count; i++) {
-        const struct vm *vm = map_at(&cluster->vms, i);
-        if (vm->servers && !vm->came)
-            return false;
-    }
-    return true;
-}
-
 void programs_gather(struct cluster *cluster)
 {
-    if (!programs_gathered(cluster))
-        return;
     for (struct cluster_session *session = cluster->sessions; session; session = session->next)
         if (session->listing.waits)
             session_wake(session);
