@@ -51,9 +51,10 @@
  *             context_life.c  how contexts begin and end;  kinds.c  the table of all kinds of objects;  move.c,
  *             *_move.c  moves to another server;  move_rest.c  how a program comes to rest before;  suspend.c,
  *             checkpoint.c, apart.c  it goes into a file;  mover.c, move_hold.c, move_report.c  moves that the cluster
- *             orders; local.c, manager.c  where the server is found;  attach_wait.c, attach_window.c  waiting for it,
- *             and its window;  capability.c  which compute capability the loaded software needs;  peer.c, usage.c,
- *             stats_report.c; comm.c  collectives between GPUs, and links;  suspects.c, unanswered.c  of a recovery
+ *             orders; local.c, manager.c  where the server is found;  manager_moves.c  the orders of the client
+ *             manager;  attach_wait.c, attach_window.c  waiting for a server, and its window;  capability.c  which
+ *             compute capability the loaded software needs;  peer.c, usage.c, stats_report.c; comm.c  collectives
+ *             between GPUs, and links;  suspects.c, unanswered.c  of a recovery
  */
 #ifndef FLYT_CLIENT_CORE_H
 #define FLYT_CLIENT_CORE_H

@@ -43,8 +43,6 @@ void manager_tell_why(void);
 bool manager_gives_servers(void);
 int manager_offer_link(uint8_t *offer, char *why, size_t size);
 int manager_take_link(const uint8_t *offer, unsigned connections, char *address, char *why, size_t size);
-/* Whether the client manager has sent something that nobody has read. */
-bool manager_has_news(void);
 /* The client manager has ended, and there may be another. Comes back to it; move: that is being carried out, or 0. */
 bool manager_is_away(void);
 bool manager_come_back(uint64_t move);
@@ -53,7 +51,12 @@ void manager_let_go(void);
 /* The number of the server that the session uses from now on; none: it is suspended. */
 void manager_note_server(uint64_t server);
 void manager_note_suspended(void);
-/* What it wants of the session. False: it wants nothing. */
+void manager_abandon(void);           /* in the child of a fork */
+
+/* manager_moves.c: what the client manager wants of the session. */
+/* Whether the client manager has sent something that nobody has read. */
+bool manager_has_news(void);
+/* False: it wants nothing. */
 enum manager_action { MANAGER_ACTION_MOVE, MANAGER_ACTION_SUSPEND, MANAGER_ACTION_CHECKPOINT };
 struct manager_move {
     struct manager_place place;       /* MOVE: from where it is, or of a session that is suspended */
@@ -77,7 +80,6 @@ void manager_report_progress(const struct manager_progress_note *, bool waits, s
 bool manager_permits_move(uint64_t number);
 /* code: of session_move; why, where it failed. False: nobody has heard it. */
 bool manager_tell_moved(uint64_t number, int code, const char *why, uint64_t outage_us, uint64_t bytes);
-void manager_abandon(void);           /* in the child of a fork */
 
 /* session.c: informs the client manager how the calls reach the GPU server now. */
 void session_tell_transport(void);

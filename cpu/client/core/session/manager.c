@@ -1,5 +1,6 @@
 /*
- * manager.c: asks the client manager of this VM for a GPU server, where FLYT_SERVER names none (manager_prot.x).
+ * manager.c: the connection to the client manager of this VM, which is asked for a GPU server where FLYT_SERVER names
+ * none (manager_prot.x). What the client manager wants of the session, moves for example, is in manager_moves.c.
  *
  * The connection is kept for the process's life and is not read while nothing is asked: its end is how the client
  * manager learns that the program has ended, however it did. When the client manager goes away, the program goes on;
@@ -25,21 +26,17 @@
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/session/attach_wait.h"
 #include "attach.h"
+#include "manager_state.h"
 
 enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10, MANAGER_RETRY_MS = 100, MANAGER_HURRY_MS = 2000 };
 
 static const char *const default_socket = "/run/flyt/client-manager.sock";
 static const char *const default_config = "/etc/flyt/client-manager.conf";      /* of an installation */
-static rpc_client *_Atomic manager;    /* another one after manager_come_back */
-static _Atomic unsigned manager_minor;
+rpc_client *_Atomic manager;
+_Atomic unsigned manager_minor;
+rpc_client *manager_progress_at;
 atomic_bool manager_in_use;
 static uint64_t manager_server;       /* that the session uses */
-/* How far a move is, as it was reported last: the mover's thread. */
-static struct {
-    struct rpc_call call;
-    manager_progress_result result;
-    rpc_client *client;               /* at which the call is outstanding; NULL: none is */
-} progress;
 
 static const struct rpc_procedure procedures[] = {
     [MANAGER_HELLO] = { "MANAGER_HELLO", RPC_CLASS_SYNC },
@@ -89,7 +86,7 @@ static bool manager_call_on(rpc_client *client, uint32_t procedure, void *encode
     return rpc_client_submit(client, &call) == RPC_SUCCESS && rpc_client_wait(client, &call) == RPC_SUCCESS;
 }
 
-static bool manager_call(uint32_t procedure, void *encode, void *args, void *decode, void *result)
+bool manager_call(uint32_t procedure, void *encode, void *args, void *decode, void *result)
 {
     return manager_call_on(manager, procedure, encode, args, decode, result);
 }
@@ -218,8 +215,7 @@ static bool manager_wait(manager_answer *answer)
     return true;
 }
 
-/* False: it names no address that could be used, or there is no memory. */
-static bool manager_take_grant(const manager_grant *grant, struct manager_place *place)
+bool manager_take_grant(const manager_grant *grant, struct manager_place *place)
 {
     for (u_int i = 0; i < grant->addresses.addresses_len; i++) {
         const char *uri = grant->addresses.addresses_val[i];
@@ -262,7 +258,7 @@ int manager_ask(struct manager_place *place)
     memset(place, 0, sizeof *place);
     rpc_client_destroy(manager);
     manager = NULL;
-    progress.client = NULL;
+    manager_progress_at = NULL;
     int code = manager_connect();
     if (code || (code = manager_hello()))
         return code;
@@ -514,12 +510,7 @@ int manager_take_link(const uint8_t *offer, unsigned connections, char *address,
     return code;
 }
 
-/* ---- moves ---- */
-
-bool manager_has_news(void)
-{
-    return manager && manager_minor >= MANAGER_MINOR_MOVES && rpc_client_has_news(manager);
-}
+/* ---- the client manager ends, and another one comes ---- */
 
 bool manager_is_away(void)
 {
@@ -586,180 +577,16 @@ bool manager_come_back(uint64_t move)
 void manager_let_go(void)
 {
     rpc_client_destroy(atomic_exchange(&manager, NULL));
-    progress.client = NULL;                           /* its last call may have had no answer */
+    manager_progress_at = NULL;                           /* its last call may have had no answer */
 }
 
 void manager_note_server(uint64_t server) { manager_server = server; }
 void manager_note_suspended(void) { manager_server = MANAGER_SUSPENDED; }
-
-static bool ask_move(uint64_t number, manager_move_result *result)
-{
-    manager_move_args args = { .move = number };
-    memset(result, 0, sizeof *result);
-    return manager && manager_call(MANAGER_MOVE, (void *)(uintptr_t)xdr_manager_move_args, &args,
-                                   (void *)(uintptr_t)xdr_manager_move_result, result);
-}
-
-/* One of an earlier release says less, and the rest is empty. */
-static bool ask_save(manager_save_result *result)
-{
-    static char nothing[1];
-    memset(result, 0, sizeof *result);
-    const unsigned minor = manager ? manager_minor : 0;
-    const bool saves = minor >= MANAGER_MINOR_SAVES;
-    return minor >= MANAGER_MINOR_RESTS &&
-           manager_call(saves ? MANAGER_SAVE : MANAGER_REST, (void *)(uintptr_t)xdr_void, nothing,
-                        saves ? (void *)(uintptr_t)xdr_manager_save_result
-                              : (void *)(uintptr_t)xdr_manager_rest_result,
-                        saves ? (void *)result : (void *)&result->rest) &&
-           result->rest.status.code == MANAGER_OK && result->rest.move;
-}
-
-static void save_free(manager_save_result *result)
-{
-    checkpoint_key_wipe(result->key.key_val, result->key.key_len);
-    xdr_free((xdrproc_t)xdr_manager_save_result, result);
-}
-
-static bool take_save(struct manager_move *out)
-{
-    manager_save_result result;
-    bool wanted = ask_save(&result);
-    if (wanted) {
-        const manager_rest_result *rest = &result.rest;
-        out->number = rest->move;
-        out->patience_ms = rest->patience_ms;
-        out->within_ms = rest->within_ms;
-        out->action = rest->action == MANAGER_REST_CHECKPOINT ? MANAGER_ACTION_CHECKPOINT : MANAGER_ACTION_SUSPEND;
-        out->file = strdup(rest->file);
-        out->base = strdup(result.base ? result.base : "");
-        out->sealed = result.key.key_len == sizeof out->seal.key && result.wrapped.wrapped_len == CHECKPOINT_WRAPPED;
-    }
-    if (out->sealed) {
-        memcpy(out->seal.key, result.key.key_val, sizeof out->seal.key);
-        memcpy(out->seal.wrapped, result.wrapped.wrapped_val, sizeof out->seal.wrapped);
-    }
-    save_free(&result);
-    return wanted;
-}
-
-void manager_move_free(struct manager_move *move)
-{
-    manager_place_free(&move->place);
-    free(move->file);
-    free(move->base);
-    checkpoint_key_wipe(&move->seal, sizeof move->seal);
-}
-
-bool manager_ask_move(struct manager_move *out)
-{
-    manager_move_result result;
-    memset(out, 0, sizeof *out);
-    bool wanted = ask_move(0, &result) && result.status.code == MANAGER_OK && result.move;
-    if (wanted) {
-        out->number = result.move;
-        out->patience_ms = result.patience_ms;
-        out->within_ms = result.within_ms;
-        manager_take_grant(&result.grant, &out->place);     /* without an address the move is refused */
-    }
-    xdr_free((xdrproc_t)xdr_manager_move_result, &result);
-    return wanted || take_save(out);
-}
-
-bool manager_move_is_wanted(uint64_t number)
-{
-    manager_move_result result;
-    manager_save_result save;
-    bool answered = ask_move(0, &result), same = result.status.code == MANAGER_OK && result.move == number;
-    xdr_free((xdrproc_t)xdr_manager_move_result, &result);
-    if (!answered || same)
-        return true;
-    same = ask_save(&save) && save.rest.move == number;
-    save_free(&save);
-    return same;
-}
-
-/* ---- how far a move is ---- */
-
-/* Has the answer, which may have to be waited for. */
-static void progress_take(struct move_limits *limits)
-{
-    const manager_progress_result *result = &progress.result;
-    bool answered = rpc_client_wait(progress.client, &progress.call) == RPC_SUCCESS;
-    progress.client = NULL;
-    if (answered && result->status.code == MANAGER_OK) {
-        limits->bandwidth = result->bandwidth;
-        limits->downtime_ms = result->downtime_ms;
-        limits->rate = result->rate;
-        limits->bridged = result->bridged;
-    }
-    limits->called_off |= answered && result->status.code == MANAGER_DENIED;
-    xdr_free((xdrproc_t)xdr_manager_progress_result, &progress.result);
-}
-
-void manager_report_progress(const struct manager_progress_note *note, bool waits, struct move_limits *limits)
-{
-    manager_progress args = { .move = note->number, .phase = (int)note->phase, .done = note->done,
-                              .total = note->total, .rate = note->rate };
-    struct move_limits of_before = { 0 };
-    if (progress.client && waits)
-        progress_take(&of_before);                    /* of another move, it may be */
-    else if (progress.client && rpc_client_has_news(progress.client))
-        progress_take(limits);
-    if (!manager || manager_minor < MANAGER_MINOR_PROGRESS || progress.client)
-        return;
-    memset(&progress.result, 0, sizeof progress.result);
-    progress.call = (struct rpc_call){ .procedure = MANAGER_PROGRESS,
-                                       .encode = (xdrproc_t)xdr_manager_progress,
-                                       .args = &args,
-                                       .decode = (xdrproc_t)xdr_manager_progress_result,
-                                       .result = &progress.result };
-    if (rpc_client_submit(manager, &progress.call) != RPC_SUCCESS)
-        return;
-    progress.client = manager;
-    if (waits)
-        progress_take(limits);
-}
-
-bool manager_permits_move(uint64_t number)
-{
-    manager_move_result result;
-    bool answered = ask_move(number, &result);
-    if (!answered && manager_come_back(number))
-        answered = ask_move(number, &result);
-    bool permitted = result.status.code == MANAGER_OK;
-    xdr_free((xdrproc_t)xdr_manager_move_result, &result);
-    return !answered || permitted;
-}
-
-/* What an administrator's command ends with. */
-static int status_of(int code)
-{
-    return code == CORE_OK              ? MANAGER_OK
-           : code == CORE_NOT_SUPPORTED ? MANAGER_NOT_SUPPORTED
-           : code == CORE_NOT_READY     ? MANAGER_BUSY
-           : code == CORE_OUT_OF_MEMORY ? MANAGER_NO_ROOM
-                                        : MANAGER_LOST;
-}
-
-bool manager_tell_moved(uint64_t number, int code, const char *why, uint64_t outage_us, uint64_t bytes)
-{
-    manager_plain_result result;
-    manager_moved args = { .move = number, .stage = code ? MANAGER_MOVE_REFUSED : MANAGER_MOVE_MOVED,
-                           .status = { status_of(code), (char *)(uintptr_t)why },
-                           .outage_us = outage_us,
-                           .bytes = bytes };
-    memset(&result, 0, sizeof result);
-    bool heard = manager && manager_call(MANAGER_MOVED, (void *)(uintptr_t)xdr_manager_moved, &args,
-                                         (void *)(uintptr_t)xdr_manager_plain_result, &result);
-    xdr_free((xdrproc_t)xdr_manager_plain_result, &result);
-    return heard;
-}
 
 void manager_abandon(void)
 {
     if (manager)
         rpc_client_abandon(manager);
     manager = NULL;
-    progress.client = NULL;
+    manager_progress_at = NULL;
 }
