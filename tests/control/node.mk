@@ -1,11 +1,12 @@
 # The node manager and the client manager, with a cluster manager made of the test.
 TESTS_CONTROL_NODE_COMMON := $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
-TESTS_CONTROL_NODE_UNITS  := node_manager node_folder client_manager
+TESTS_CONTROL_NODE_UNITS  := node_manager node_gpus node_folder client_manager
+TESTS_CONTROL_NODE_RIG    := $(call objects,tests/control/node_fake.c tests/control/node_rig.c)
 
-$(call objects,$(addprefix tests/control/,node_fake.c $(addsuffix .c,$(TESTS_CONTROL_NODE_UNITS)))): \
+$(TESTS_CONTROL_NODE_RIG) $(call objects,$(patsubst %,tests/control/%.c,$(TESTS_CONTROL_NODE_UNITS))): \
     | $(CONTROL_COMMON_HEADERS)
 $(addprefix $(BUILD)/tests/control_,$(TESTS_CONTROL_NODE_UNITS)): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o \
-    $(call objects,tests/control/node_fake.c) $(TESTS_CONTROL_NODE_COMMON) | $(BIN)/flyt-node-manager \
+    $(TESTS_CONTROL_NODE_RIG) $(TESTS_CONTROL_NODE_COMMON) | $(BIN)/flyt-node-manager \
     $(BIN)/flyt-client-manager $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -lcmocka $(CONTROL_COMMON_LIBS)
@@ -20,7 +21,8 @@ TESTS += "$(BUILD)/tests/control_client_manager $(BIN) $(BUILD)/tests/control_cl
 $(BUILD)/tests/control_node_nvml.so: $(call objects,tests/control/node_nvml.c)
 	@mkdir -p $(@D)
 	$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
-TESTS += "$(BUILD)/tests/control_node_manager $(BIN) $(BUILD)/tests/control_node_nvml.so@sleeps"
+TESTS += "$(BUILD)/tests/control_node_manager $(BIN)@sleeps"
+TESTS += "$(BUILD)/tests/control_node_gpus $(BIN) $(BUILD)/tests/control_node_nvml.so@sleeps"
 
 # A disk that is slow; sanitizers want to be loaded first.
 $(BUILD)/tests/control_slow_disk.so: $(call objects,tests/control/slow_disk.c)
