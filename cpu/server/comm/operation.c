@@ -144,15 +144,10 @@ static CUresult operation_give(struct session *session, struct server_comm_opera
     CUresult r = gate_take(session, stream);
     if (r == CUDA_SUCCESS)
         r = inside_wait(&o->inside, stream, false);
-    if (r != CUDA_SUCCESS)
-        return r;
-    o->ticket = stream->gate_ticket + 1;
-    r = session->gpu->StreamWaitValue32(stream->handle, stream->gate_address, o->ticket, CU_STREAM_WAIT_VALUE_GEQ);
-    if (r != CUDA_SUCCESS)
-        return r;
-    stream->gate_ticket = o->ticket;
-    o->gated = true;
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        r = gate_wait(session, stream, &o->ticket);
+    o->gated = r == CUDA_SUCCESS;
+    return r;
 }
 
 /* Errors are latched here. */

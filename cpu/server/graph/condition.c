@@ -152,11 +152,8 @@ static int condition_issue(struct session *session, struct call *call)
     if (!condition)
         return (int)r;
     r = inside_wait(&condition->inside, stream, true);
-    if (r == CUDA_SUCCESS) {
-        condition->ticket = ++stream->gate_ticket;
-        r = session->gpu->StreamWaitValue32(stream->handle, stream->gate_address, condition->ticket,
-                                            CU_STREAM_WAIT_VALUE_GEQ);
-    }
+    if (r == CUDA_SUCCESS)
+        r = gate_wait(session, stream, &condition->ticket);
     if (r == CUDA_SUCCESS)
         completion_wait(session, stream, &condition->inside.waiter);
     else

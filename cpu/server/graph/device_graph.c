@@ -453,11 +453,8 @@ static CUresult place_make(struct session *session, struct call *call, uint64_t 
     }
     if (r == CUDA_SUCCESS)
         r = inside_wait(&place->inside, stream, false);
-    if (r == CUDA_SUCCESS) {
-        place->ticket = ++stream->gate_ticket;
-        r = session->gpu->StreamWaitValue32(stream->handle, stream->gate_address, place->ticket,
-                                            CU_STREAM_WAIT_VALUE_GEQ);
-    }
+    if (r == CUDA_SUCCESS)
+        r = gate_wait(session, stream, &place->ticket);
     if (r == CUDA_SUCCESS) {
         completion_wait(session, stream, &place->inside.waiter);
         return r;

@@ -182,15 +182,10 @@ static CUresult transfer_give(struct session *session, struct link_transfer *t)
     t->copies = r == CUDA_SUCCESS && staged && t->sends;
     if (r == CUDA_SUCCESS)
         r = inside_wait(&t->inside, stream, false);
-    if (r != CUDA_SUCCESS)
-        return r;
-    t->ticket = stream->gate_ticket + 1;
-    r = gpu->StreamWaitValue32(stream->handle, stream->gate_address, t->ticket, CU_STREAM_WAIT_VALUE_GEQ);
-    if (r != CUDA_SUCCESS)
-        return r;
-    stream->gate_ticket = t->ticket;
-    t->gated = true;
-    if (staged && !t->sends)
+    if (r == CUDA_SUCCESS)
+        r = gate_wait(session, stream, &t->ticket);
+    t->gated = r == CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS && staged && !t->sends)
         r = gpu->MemcpyHtoDAsync(t->address, t->staging, t->comm.size, stream->handle);
     t->copies |= r == CUDA_SUCCESS && staged && !t->sends;
     return r;

@@ -82,6 +82,12 @@ static void spare_add(struct context *context, struct gate gate)
     pthread_mutex_unlock(&context->gates_lock);
 }
 
+CUresult gate_wait(struct session *session, struct stream *stream, uint32_t *ticket)
+{
+    *ticket = ++stream->gate_ticket;
+    return session->gpu->StreamWaitValue32(stream->handle, stream->gate_address, *ticket, CU_STREAM_WAIT_VALUE_GEQ);
+}
+
 void gate_pass(struct stream *stream, uint32_t ticket)
 {
     uint32_t *gate = stream->gate;

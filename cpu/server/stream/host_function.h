@@ -31,6 +31,9 @@ void gates_free(struct session *, struct context *);
 /* the stream's gate, given at its first host function */
 CUresult gate_take(struct session *, struct stream *);
 CUresult gate_seen_take(struct session *, struct stream *);         /* its word `seen`, likewise */
+/* The stream, which has its gate, waits there until it is opened for *ticket. The ticket is used up also after an
+   error. */
+CUresult gate_wait(struct session *, struct stream *, uint32_t *ticket);
 /* Opens it for those who wait for a ticket up to this one. Tickets rise: a gate that has been opened further stays
    so. */
 void gate_pass(struct stream *, uint32_t ticket);
