@@ -292,7 +292,7 @@ static int comm_make(struct session *session, const comm_create_args *args, char
 
 /* ---- the calls ---- */
 
-static CUresult result_of(int status)
+CUresult comms_result(int status)
 {
     switch (-status) {
     case 0: return CUDA_SUCCESS;
@@ -312,7 +312,7 @@ void serve_comm_create(struct session *session, struct call *call)
     comm_create_result result = { .why = why };
     log_info("event=comm-created session=%llu comm=%u rank=%u ranks=%u status=%d why=\"%s\"",
              (unsigned long long)session->id, args->comm, args->rank, args->links.links_len, -status, why);
-    session_reply(session, call->xid, (xdrproc_t)xdr_comm_create_result, &result, result_of(status), false);
+    session_reply(session, call->xid, (xdrproc_t)xdr_comm_create_result, &result, comms_result(status), false);
 }
 
 void serve_comm_status(struct session *session, struct call *call)

@@ -71,6 +71,8 @@ struct server_comm_operation {
     uint64_t out_size; /* of a call: bytes at call.out */
 };
 
+/* From cpu/comm's errors to CUDA's. */
+CUresult comms_result(int status);
 struct server_comm *comm_find(struct session *, uint32_t id);
 /* No operation of it comes to a good end any more; the other ranks read why. */
 void comm_abort(struct server_comm *, const char *why);

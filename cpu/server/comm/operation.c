@@ -76,14 +76,6 @@ static void operation_free(struct server_comm_operation *o)
     free(o);
 }
 
-static CUresult result_of(int status)
-{
-    return status == 0         ? CUDA_SUCCESS
-           : status == -EINVAL ? CUDA_ERROR_INVALID_VALUE
-           : status == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
-                               : CUDA_ERROR_DEVICE_UNAVAILABLE;
-}
-
 /* The stream goes on. What has failed is latched, unless the client wanted that. */
 static void operation_end(struct server_comm_operation *o, CUresult r)
 {
@@ -120,7 +112,7 @@ static void operation_go_on(struct inside *inside)
     if (o->begun) {
         if (o->status == 0)
             tell_written(o);
-        operation_end(o, result_of(o->status));
+        operation_end(o, comms_result(o->status));
         return;
     }
     if (o->cancelled || inside->waiter.result != CUDA_SUCCESS || atomic_load(&o->stream->context->ended) ||
