@@ -21,17 +21,24 @@ _Static_assert((int)CORE_LINK_HANDLES_MOST == (int)FLYT_MAX_LINK_HANDLES, "as ma
 
 /* Which ids are used. The lowest free one is taken. */
 struct comm_ids {
+    const char *name;
+    uint64_t capability; /* of a server that has such objects */
     unsigned most;
     bool used[FLYT_MAX_LINKS];
 };
-static struct comm_ids links = { FLYT_MAX_LINKS, { 0 } }, comms = { FLYT_MAX_COMMS, { 0 } };
+static struct comm_ids links = { .name = "links", .capability = FLYT_CAP_LINKS, .most = FLYT_MAX_LINKS };
+static struct comm_ids comms = {
+    .name = "communicators", .capability = FLYT_CAP_COLLECTIVES, .most = FLYT_MAX_COMMS
+};
 static pthread_mutex_t ids_lock = PTHREAD_MUTEX_INITIALIZER;
 
 _Static_assert((int)FLYT_MAX_COMMS <= (int)FLYT_MAX_LINKS, "room for both kinds");
 
-/* False: all are taken. */
-static bool id_take(struct comm_ids *ids, uint32_t *id)
+/* A result code: the server has no such objects, or all ids are taken, and why. The session has been entered. */
+static int id_take(struct comm_ids *ids, uint32_t *id, char *why)
 {
+    if (!(core_session.hello.capabilities & ids->capability))
+        return CORE_NOT_SUPPORTED;
     pthread_mutex_lock(&ids_lock);
     uint32_t i = 0;
     while (i < ids->most && ids->used[i])
@@ -40,7 +47,10 @@ static bool id_take(struct comm_ids *ids, uint32_t *id)
         ids->used[i] = true;
     pthread_mutex_unlock(&ids_lock);
     *id = i;
-    return i < ids->most;
+    if (i < ids->most)
+        return CORE_OK;
+    snprintf(why, CORE_WHY_SIZE, "this process has too many %s", ids->name);
+    return CORE_OUT_OF_MEMORY;
 }
 
 static void id_give(struct comm_ids *ids, uint32_t id)
@@ -75,14 +85,10 @@ int core_link_listen(uint32_t *link, uint8_t *handles, unsigned *count, char *wh
     link_listen_result result = { 0 };
     say(why, NULL);
     int code = core_enter();
-    if (!code && !(core_session.hello.capabilities & FLYT_CAP_LINKS))
-        code = CORE_NOT_SUPPORTED;
+    if (!code)
+        code = id_take(&links, link, why);
     if (code)
         return code;
-    if (!id_take(&links, link)) {
-        say(why, "this process has too many links");
-        return CORE_OUT_OF_MEMORY;
-    }
     link_listen_args args = { *link };
     code = wire_call(FLYT_LINK_LISTEN, ENCODE(link_listen_args), &args, ENCODE(link_listen_result), &result);
     say(why, result.why);
@@ -167,14 +173,10 @@ int core_comm_create(core_context *c, const uint8_t place[16], unsigned rank, co
     comm_create_result result = { 0 };
     say(why, NULL);
     int code = context_enter(c);
-    if (!code && !(core_session.hello.capabilities & FLYT_CAP_COLLECTIVES))
-        code = CORE_NOT_SUPPORTED;
+    if (!code)
+        code = id_take(&comms, comm, why);
     if (code)
         return code;
-    if (!id_take(&comms, comm)) {
-        say(why, "this process has too many communicators");
-        return CORE_OUT_OF_MEMORY;
-    }
     comm_create_args args = {
         .comm = *comm, .context = c->wire, .rank = rank, .links = { ranks, (flyt_id *)(uintptr_t)links_of }
     };
