@@ -322,14 +322,21 @@ nccl_result ncclCommAbort(struct nccl_comm *comm)
 
 /* ---- questions ---- */
 
+/* `out` is where the caller wants the answer; `name` is what NCCL calls that argument. */
+static nccl_result can_answer(const struct nccl_comm *comm, const void *out, const char *function, const char *name)
+{
+    nccl_result result = known(comm, function);
+    return result != NCCL_SUCCESS || out ? result : nccl_fail(NCCL_INVALID_ARGUMENT, "%s: %s is NULL", function, name);
+}
+
 nccl_result ncclCommGetAsyncError(struct nccl_comm *comm, nccl_result *error)
 {
     char why[CORE_WHY_SIZE];
     int status = 0;
     NCCL_ENTER();
-    nccl_result result = known(comm, __func__);
-    if (result != NCCL_SUCCESS || !error)
-        return result != NCCL_SUCCESS ? result : nccl_fail(NCCL_INVALID_ARGUMENT, "%s: error is NULL", __func__);
+    nccl_result result = can_answer(comm, error, __func__, "error");
+    if (result != NCCL_SUCCESS)
+        return result;
     *error = (nccl_result)atomic_load(&comm->state);
     pthread_mutex_lock(&comm->lock);
     uint64_t now = clock_now();
@@ -348,9 +355,7 @@ nccl_result ncclCommGetAsyncError(struct nccl_comm *comm, nccl_result *error)
 
 nccl_result ncclCommCount(const struct nccl_comm *comm, int *count)
 {
-    nccl_result result = known(comm, __func__);
-    if (result == NCCL_SUCCESS && !count)
-        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: count is NULL", __func__);
+    nccl_result result = can_answer(comm, count, __func__, "count");
     if (result == NCCL_SUCCESS)
         *count = comm->ranks;
     return result;
@@ -358,9 +363,7 @@ nccl_result ncclCommCount(const struct nccl_comm *comm, int *count)
 
 nccl_result ncclCommCuDevice(const struct nccl_comm *comm, int *device)
 {
-    nccl_result result = known(comm, __func__);
-    if (result == NCCL_SUCCESS && !device)
-        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: device is NULL", __func__);
+    nccl_result result = can_answer(comm, device, __func__, "device");
     if (result == NCCL_SUCCESS)
         *device = comm->device;
     return result;
@@ -368,9 +371,7 @@ nccl_result ncclCommCuDevice(const struct nccl_comm *comm, int *device)
 
 nccl_result ncclCommUserRank(const struct nccl_comm *comm, int *rank)
 {
-    nccl_result result = known(comm, __func__);
-    if (result == NCCL_SUCCESS && !rank)
-        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: rank is NULL", __func__);
+    nccl_result result = can_answer(comm, rank, __func__, "rank");
     if (result == NCCL_SUCCESS)
         *rank = comm->rank;
     return result;
