@@ -2,10 +2,14 @@
  * jit.h: what the machine (softgpu/exec/jit.c) asks of the compiler (softgpu/jit/), which is a library of its own,
  * libsoftgpu-jit.so: without it, and where it refuses, the interpreter runs.
  *
- * Unit of compilation is a region: instructions that a full warp can reach from one of them, its head. The code of a
- * region does what straight.c does with the same instructions: it goes on by itself as long as all 32 lanes do the
- * same, takes branches backward from the budget, and calls the machine for every instruction and every case that it
- * does not know.
+ * Unit of compilation is a region: instructions that lanes can reach from one of them, its head. A region has code of
+ * two kinds. That for a full warp does what straight.c does with the same instructions: it goes on by itself as long as
+ * all 32 lanes do the same, takes branches backward from the budget, and calls the machine for every instruction and
+ * every case that it does not know.
+ *
+ * That for some lanes goes on where lanes part. It does what warp.c does with groups of one frame: of all lanes in the
+ * region, those at the lowest instruction run, and the others wait in exec_warp.waiting, at one of its places: the
+ * instructions where branches lead, those behind branches, and those outside that the region goes on to.
  */
 #ifndef SOFTGPU_JIT_H
 #define SOFTGPU_JIT_H
@@ -18,16 +22,23 @@ struct exec_insn;
 struct exec_warp;
 struct sg_jit_region;
 
-/* Of a warp with 32 active lanes. The instruction to go on at; NULL: as behind a handler, the warp says where. */
+/* For a warp with 32 active lanes: the instruction to go on at; NULL: as behind a handler, the warp says where.
+   For some lanes, which wait at places of the region: NULL. Then pc and mask are those of the lanes to go on with, and
+   the others wait. */
 typedef const struct exec_insn *sg_jit_code(struct exec_warp *);
+
+/* Numbers of instructions, ascending. */
+enum { SG_JIT_PLACES = 64 };
+struct sg_jit_places { uint32_t count, at[SG_JIT_PLACES]; };
 
 struct sg_jit_wish {
     const struct exec_insn *insns;    /* of the function; they and their constants stay until the region is freed */
     uint32_t count, head;
     bool avx512;                      /* x86-64-v4, else x86-64-v3 */
-    /* Executes one instruction of a full warp, whatever it is. false: the warp does not stand behind it with all lanes;
-       then the code ends. */
-    bool (*step)(struct exec_warp *, const struct exec_insn *);
+    struct sg_jit_places *places;     /* not NULL: code for some lanes, whose places are filled in */
+    /* Executes one instruction for these lanes, whatever it is. false: they do not all stand behind it; then the code
+       ends. */
+    bool (*step)(struct exec_warp *, const struct exec_insn *, uint32_t lanes);
 };
 
 /* Thread-safe. NULL: it cannot be, and why says the reason. */

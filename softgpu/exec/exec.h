@@ -42,6 +42,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "softgpu/engine.h"
+#include "softgpu/jit.h"
 #include "softgpu/memory.h"
 #include "softgpu/alu/alu.h"
 
@@ -252,6 +253,8 @@ struct exec_warp {
     uint32_t index;                   /* of the warp in its block */
     uint32_t granule_device;
     const struct sg_window *near;     /* of global memory: where compiled code looks first */
+    const struct exec_region *region; /* whose code for some lanes runs; and the lanes that wait at its places */
+    uint32_t waiting[SG_JIT_PLACES];
     struct exec_chunk *chunk;
     struct exec_group groups[SG_LANES];
     _Alignas(64) uint32_t special[EXEC_ROW_COUNT][SG_LANES];

@@ -14,7 +14,8 @@
 
 #include "cpu/common/log.h"
 #include "softgpu/alu/clones.h"
-#include "softgpu/exec/decode.h"
+#include "softgpu/exec/callbacks.h"
+#include "softgpu/exec/parted.h"
 #include "softgpu/exec/straight.h"
 
 /* OFTEN: runs of a region in the interpreter before it is compiled, which takes 5 to 200 ms. */
@@ -27,21 +28,16 @@ static struct {
     const struct sg_jit *library;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct exec_region *queue, **queue_end;
+    struct exec_compiled *queue, **queue_end;
     bool thread;
     uint64_t regions, refused, nanoseconds;
 } jit = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
-
-void exec_run_region(struct exec_warp *w, const struct exec_insn *i)
-{
-    (void)w;
-    (void)i;
-}
 
 static void tell(void)
 {
     fprintf(stderr, "softgpu: compiled %llu regions in %.1f ms, refused %llu\n", (unsigned long long)jit.regions,
             (double)jit.nanoseconds / 1e6, (unsigned long long)jit.refused);
+    exec_callbacks_tell();
 }
 
 /* Beside the library or program that this code is in, else where the system looks. */
@@ -88,7 +84,8 @@ static void start(void)
     jit.library = found;
     jit.queue_end = &jit.queue;
     jit.mode = mode;
-    if (stats && !strcmp(stats, "1"))
+    exec_callbacks_counted = stats && !strcmp(stats, "1");
+    if (exec_callbacks_counted)
         atexit(tell);
 }
 
@@ -98,32 +95,6 @@ bool exec_jit_on(void)
     return jit.mode != JIT_OFF;
 }
 
-/* Compiled code looks next time in the window where this access of global memory is. */
-static void move_near(struct exec_warp *w, const struct exec_insn *i)
-{
-    const uint64_t *address = exec_row(w, i->s[0]);
-    uint32_t count = atomic_load_explicit(&sg_memory.window_count, memory_order_acquire);
-    for (uint32_t k = 0; k < count; k++) {
-        const struct sg_window *window = &sg_memory.windows[k];
-        uint64_t base = atomic_load_explicit(&window->base, memory_order_relaxed);
-        if (address[0] + (uint64_t)i->offset - base < atomic_load_explicit(&window->size, memory_order_relaxed))
-            w->near = window;
-    }
-}
-
-/* What compiled code calls for an instruction or a case that it does not know. */
-static bool step(struct exec_warp *w, const struct exec_insn *i)
-{
-    if (i->known >= EXEC_STRAIGHT_LOAD_8 && i->known <= EXEC_STRAIGHT_STORE_64)
-        move_near(w, i);
-    w->pc = i + 1;
-    if (i->straight == EXEC_STRAIGHT_GUARDED)
-        exec_run_guarded(w, i);
-    else
-        (i->straight == EXEC_STRAIGHT_NONE ? i->run : i->inner)(w, i);
-    return w->pc == i + 1 && !w->stop && w->mask == UINT32_MAX;
-}
-
 static uint64_t now(void)
 {
     struct timespec t;
@@ -131,13 +102,15 @@ static uint64_t now(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-static void compile(struct exec_region *r)
+static void compile(struct exec_compiled *x)
 {
+    struct exec_region *r = (struct exec_region *)(uintptr_t)x->region;
     const struct sg_jit_wish wish = { .insns = r->function->insns,
                                       .count = r->function->insn_count,
                                       .head = r->head,
                                       .avx512 = sg_cpu_level() == SG_CPU_V4,
-                                      .step = step };
+                                      .places = x == &r->some ? &r->places : NULL,
+                                      .step = exec_parted_step };
     char why[256] = "";
     sg_jit_code *code = NULL;
     uint64_t begun = now();
@@ -147,9 +120,9 @@ static void compile(struct exec_region *r)
     pthread_mutex_lock(&jit.lock);
     jit.nanoseconds += now() - begun;
     *(made ? &jit.regions : &jit.refused) += 1;
-    r->compiled = made;
-    r->compiling = false;
-    atomic_store_explicit(&r->code, code, memory_order_release);
+    x->made = made;
+    x->compiling = false;
+    atomic_store_explicit(&x->code, code, memory_order_release);
     pthread_cond_broadcast(&jit.changed);
     pthread_mutex_unlock(&jit.lock);
 }
@@ -161,13 +134,13 @@ static void *compile_all(void *unused)
         pthread_mutex_lock(&jit.lock);
         while (!jit.queue)
             pthread_cond_wait(&jit.changed, &jit.lock);
-        struct exec_region *r = jit.queue;
-        jit.queue = r->next_wish;
+        struct exec_compiled *x = jit.queue;
+        jit.queue = x->next_wish;
         if (!jit.queue)
             jit.queue_end = &jit.queue;
-        r->compiling = true;
+        x->compiling = true;
         pthread_mutex_unlock(&jit.lock);
-        compile(r);
+        compile(x);
     }
     return NULL;
 }
@@ -186,39 +159,85 @@ static bool have_thread(void)
     return jit.thread;
 }
 
-static void ask(struct exec_region *r)
+static void ask(struct exec_compiled *x)
 {
     pthread_mutex_lock(&jit.lock);
     if (jit.mode == JIT_ALWAYS) {
-        r->compiling = true;
+        x->compiling = true;
         pthread_mutex_unlock(&jit.lock);
-        compile(r);
+        compile(x);
         return;
     }
     if (have_thread()) {
-        *jit.queue_end = r;
-        jit.queue_end = &r->next_wish;
+        *jit.queue_end = x;
+        jit.queue_end = &x->next_wish;
         pthread_cond_broadcast(&jit.changed);
     }
     pthread_mutex_unlock(&jit.lock);
 }
 
-sg_jit_code *exec_region_count(struct exec_warp *w, const struct exec_insn *i)
+sg_jit_code *exec_region_count(struct exec_warp *w, const struct exec_insn *i, bool some)
 {
     struct exec_region *r = (struct exec_region *)(uintptr_t)i->extra;
-    unsigned runs = atomic_load_explicit(&r->runs, memory_order_relaxed);
+    struct exec_compiled *x = some ? &r->some : &r->full;
+    unsigned runs = atomic_load_explicit(&x->runs, memory_order_relaxed);
     if (runs == ASKED)
         return NULL;
     if (runs + 1 < (jit.mode == JIT_ALWAYS ? 1 : OFTEN)) {
-        atomic_store_explicit(&r->runs, runs + 1, memory_order_relaxed);
+        atomic_store_explicit(&x->runs, runs + 1, memory_order_relaxed);
         return NULL;
     }
-    if (atomic_exchange(&r->runs, ASKED) == ASKED)
+    if (atomic_exchange(&x->runs, ASKED) == ASKED)
         return NULL;
+    pthread_mutex_lock(&jit.lock);
     r->function = w->frame->function;
     r->head = (uint32_t)(i - r->function->insns);
-    ask(r);
-    return atomic_load_explicit(&r->code, memory_order_acquire);
+    x->region = r;
+    pthread_mutex_unlock(&jit.lock);
+    ask(x);
+    return atomic_load_explicit(&x->code, memory_order_acquire);
+}
+
+static sg_jit_code *code_for_some(struct exec_warp *w, const struct exec_insn *head)
+{
+    const struct exec_region *r = head->extra;
+    sg_jit_code *code = atomic_load_explicit(&r->some.code, memory_order_acquire);
+    return code ? code : exec_region_count(w, head, true);
+}
+
+void exec_run_region(struct exec_warp *w, const struct exec_insn *i)
+{
+    sg_jit_code *code = code_for_some(w, i);
+    if (code && exec_parted_take(w, i->extra))
+        exec_parted_run(w, i->extra, code);
+}
+
+bool exec_region_part(struct exec_warp *w, const struct exec_insn *head, const struct exec_insn *i)
+{
+    const uint32_t taken = i->straight == EXEC_STRAIGHT_BRANCH_IF ? *exec_pred(w, i->guard) ^ i->guard_flip : 0;
+    if (!taken || taken == UINT32_MAX)
+        return false;
+    sg_jit_code *code = code_for_some(w, head);
+    if (!code || w->budget <= (int32_t)i->cost || !exec_parted_branch(w, head->extra, i, taken))
+        return false;
+    w->budget -= (int32_t)i->cost;
+    exec_parted_run(w, head->extra, code);
+    return true;
+}
+
+/* Takes it out of the queue, and waits until it is not being compiled. Under the lock. */
+static void forget(struct exec_compiled *x)
+{
+    struct exec_compiled **at = &jit.queue;
+    while (*at && *at != x)
+        at = &(*at)->next_wish;
+    if (*at) {
+        *at = x->next_wish;
+        if (jit.queue_end == &x->next_wish)
+            jit.queue_end = at;
+    }
+    while (x->compiling)
+        pthread_cond_wait(&jit.changed, &jit.lock);
 }
 
 void exec_regions_free(struct exec_region *list)
@@ -227,19 +246,14 @@ void exec_regions_free(struct exec_region *list)
         return;
     pthread_mutex_lock(&jit.lock);
     for (struct exec_region *r = list; r; r = r->next) {
-        struct exec_region **at = &jit.queue;
-        while (*at && *at != r)
-            at = &(*at)->next_wish;
-        if (*at) {
-            *at = r->next_wish;
-            if (jit.queue_end == &r->next_wish)
-                jit.queue_end = at;
-        }
-        while (r->compiling)
-            pthread_cond_wait(&jit.changed, &jit.lock);
+        forget(&r->full);
+        forget(&r->some);
     }
     pthread_mutex_unlock(&jit.lock);
-    for (struct exec_region *r = list; r; r = r->next)
-        if (r->compiled)
-            jit.library->free(r->compiled);
+    for (struct exec_region *r = list; r; r = r->next) {
+        if (r->full.made)
+            jit.library->free(r->full.made);
+        if (r->some.made)
+            jit.library->free(r->some.made);
+    }
 }

@@ -3,8 +3,9 @@
  *
  * Decoding puts an insn with the handler exec_run_region before each loop, at the beginning of a function, and behind
  * barriers and calls, where FLYT_SOFTGPU_JIT asks for it. straight.c counts how often a full warp comes by, and enters
- * the code once there is some. FLYT_SOFTGPU_JIT=on compiles in a thread of its own what is run often; `always` compiles
- * at once what is run for the first time, for tests.
+ * the code once there is some. Some lanes have code of their own, which goes on where lanes part (softgpu/jit.h).
+ * FLYT_SOFTGPU_JIT=on compiles in a thread of its own what is run often; `always` compiles at once what is run for the
+ * first time, for tests.
  */
 #ifndef SOFTGPU_EXEC_JIT_H
 #define SOFTGPU_EXEC_JIT_H
@@ -13,21 +14,29 @@
 #include "softgpu/exec/straight.h"
 #include "softgpu/jit.h"
 
-struct exec_region {
+struct exec_compiled {
     _Atomic(sg_jit_code *) code;
     atomic_uint runs;                 /* until it is asked for */
+    const struct exec_region *region;
+    bool compiling;                   /* under jit.c's lock, with all that follows */
+    struct sg_jit_region *made;
+    struct exec_compiled *next_wish;
+};
+struct exec_region {
+    struct exec_compiled full, some;  /* for all 32 lanes, for some */
+    struct sg_jit_places places;      /* of `some`, once it has code */
     const struct exec_function *function;
     uint32_t head;
-    bool compiling;                   /* under jit.c's lock, with all that follows */
-    struct sg_jit_region *compiled;
     struct exec_region *next;         /* of the kernel's */
-    struct exec_region *next_wish;
 };
 
 /* Does this process compile? The first call reads the settings and opens the library. */
 bool exec_jit_on(void);
 /* Of an insn of EXEC_STRAIGHT_REGION that has no code: counts a run. The code, if there is some now. */
-sg_jit_code *exec_region_count(struct exec_warp *, const struct exec_insn *);
+sg_jit_code *exec_region_count(struct exec_warp *, const struct exec_insn *, bool some);
+/* The code of the region at `head` has ended before the instruction i. true: lanes part there, and code for some lanes
+   has gone on. */
+bool exec_region_part(struct exec_warp *, const struct exec_insn *head, const struct exec_insn *i);
 /* A kernel goes: its regions are in no queue any more, and their code is freed. */
 void exec_regions_free(struct exec_region *);
 
@@ -35,15 +44,15 @@ void exec_regions_free(struct exec_region *);
 #define EXEC_JIT_BUILD                                                                                    \
     ((uint64_t)sizeof(struct exec_warp) << 40 ^ (uint64_t)sizeof(struct exec_insn) << 24 ^                \
      (uint64_t)offsetof(struct exec_warp, near) << 12 ^ (uint64_t)offsetof(struct exec_block, shared) ^   \
-     (uint64_t)EXEC_STRAIGHT_COUNT << 52)
+     (uint64_t)offsetof(struct exec_warp, waiting) << 32 ^ (uint64_t)EXEC_STRAIGHT_COUNT << 52)
 
-exec_handler exec_run_region; /* for lanes that no code is for: nothing */
+exec_handler exec_run_region; /* for some lanes */
 
 static inline sg_jit_code *exec_region_code(struct exec_warp *w, const struct exec_insn *i)
 {
     const struct exec_region *r = i->extra;
-    sg_jit_code *code = atomic_load_explicit(&r->code, memory_order_acquire);
-    return code ? code : exec_region_count(w, i);
+    sg_jit_code *code = atomic_load_explicit(&r->full.code, memory_order_acquire);
+    return code ? code : exec_region_count(w, i, false);
 }
 
 #endif

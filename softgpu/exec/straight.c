@@ -213,8 +213,9 @@ static void straight(struct exec_warp *w, const struct exec_insn *i)
             sg_jit_code *code = exec_region_code(w, i);
             if (!code)
                 break;
+            const struct exec_insn *head = i;
             i = code(w);
-            if (!i)
+            if (!i || exec_region_part(w, head, i))
                 return;
             i--;
             break;

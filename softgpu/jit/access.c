@@ -248,16 +248,14 @@ static void shared(struct compiler *c, const struct exec_insn *i, LLVMBasicBlock
     LLVMBuildBr(b, behind);
 }
 
-/* Under a guard: nothing for no lane; inline for all; the interpreter for some. */
-static void begin_guarded(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare,
-                          LLVMBasicBlockRef behind)
+/* Nothing for no lane; inline for all; the interpreter for some. */
+static void begin_some(struct compiler *c, LLVMValueRef lanes, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
 {
     LLVMBuilderRef b = c->builder;
     LLVMBasicBlockRef some = block_new(c, "some"), all = block_new(c, "all");
-    LLVMValueRef guard = predicate_read(c, i->guard, i->guard_flip);
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, guard, constant_32(c, 0), ""), behind, some);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, lanes, constant_32(c, 0), ""), behind, some);
     LLVMPositionBuilderAtEnd(b, some);
-    branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, guard, constant_32(c, UINT32_MAX), ""), all, rare);
+    branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, lanes, constant_32(c, UINT32_MAX), ""), all, rare);
     LLVMPositionBuilderAtEnd(b, all);
 }
 
@@ -266,8 +264,9 @@ bool emit_access(struct compiler *c, const struct exec_insn *i)
     if (!access_bits(i))
         return false;
     LLVMBasicBlockRef rare = block_new(c, "rare"), behind = block_new(c, "accessed");
-    if (i->straight == EXEC_STRAIGHT_GUARDED)
-        begin_guarded(c, i, rare, behind);
+    LLVMValueRef lanes = lanes_that_act(c, i);
+    if (lanes)
+        begin_some(c, lanes, rare, behind);
     if (access_is_shared(i))
         shared(c, i, rare, behind);
     else

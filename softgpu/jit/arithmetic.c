@@ -208,19 +208,6 @@ static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVM
     return integer_operation(c, k, s);
 }
 
-/* Under a guard, the other lanes keep what they have. */
-static LLVMValueRef guarded(struct compiler *c, const struct exec_insn *i, enum row_bits bits, LLVMValueRef value)
-{
-    LLVMBuilderRef b = c->builder;
-    if (i->straight != EXEC_STRAIGHT_GUARDED)
-        return value;
-    LLVMValueRef guard = predicate_read(c, i->guard, i->guard_flip);
-    if (bits != ROW_PREDICATE)
-        return LLVMBuildSelect(b, lanes_of(c, guard), value, row_read(c, i->d | EXEC_BASE_FRAME, bits), "");
-    LLVMValueRef kept = LLVMBuildAnd(b, predicate_read(c, i->p, 0), LLVMBuildNot(b, guard, ""), "");
-    return LLVMBuildOr(b, kept, LLVMBuildAnd(b, value, guard, ""), "");
-}
-
 bool emit_arithmetic(struct compiler *c, const struct exec_insn *i)
 {
     const struct arithmetic_form *form = arithmetic_form_of(i);
@@ -230,7 +217,6 @@ bool emit_arithmetic(struct compiler *c, const struct exec_insn *i)
     for (unsigned k = 0; k < 3; k++)
         if (form->s[k])
             s[k] = row_read(c, i->s[k], form->s[k]);
-    LLVMValueRef value = guarded(c, i, form->d, value_of(c, i, s));
-    row_write(c, form->d == ROW_PREDICATE ? i->p : i->d, form->d, value);
+    row_put(c, i, form->d == ROW_PREDICATE ? i->p : i->d, form->d, value_of(c, i, s));
     return true;
 }

@@ -5,6 +5,7 @@
  *   region.c      which instructions belong to a region
  *   rows.c        registers of the warp as values of 32 lanes
  *   live.c        which of them the function still reads from where on
+ *   places.c      code for some lanes: where the others wait
  *   emit.c        the walk over the instructions: branches, the budget, calls of the interpreter
  *   arithmetic.c  what arithmetic becomes
  *   access.c      accesses of memory: the usual case inline, every other one by the interpreter
@@ -13,6 +14,9 @@
  * loaded from the frame at the beginning. Where the code ends, those go back that the region writes and the function
  * may still read. An instruction that the interpreter executes finds in the frame what it reads, and what it writes is
  * loaded again behind it.
+ *
+ * Code for some lanes computes all 32 and blends results in. Not those in rows of which no lane that is elsewhere in
+ * the function needs anything.
  *
  * Addresses are integers here, and become pointers where they are used: LLVM 14 wants a type for each pointer, 17 has
  * none.
@@ -34,6 +38,8 @@ struct row_variable {
     enum row_bits bits;
     bool written;
     bool in_memory;                   /* used as rows of two widths: stays in the frame */
+    bool lasts;                       /* lanes that are at another place may need theirs */
+    bool awaited;                     /* lanes that wait at a place of the region may */
     LLVMValueRef variable;
 };
 
@@ -48,6 +54,9 @@ struct compiler {
     LLVMTypeRef i1, i8, i32, i64, row32, row64, lanes, floats, step_type;
     LLVMBasicBlockRef *blocks;        /* per instruction of the region */
     LLVMBasicBlockRef *leaves;        /* per instruction that the region goes on to outside; NULL: not yet made */
+    struct sg_jit_places *places;     /* of code for some lanes, else NULL; and where lanes arrive at each */
+    LLVMBasicBlockRef arrive[SG_JIT_PLACES];
+    LLVMValueRef active;              /* variable: the lanes that run */
     LLVMValueRef rare;                /* branch weights: the second way is hardly ever taken */
     struct row_variable *rows;
     uint32_t row_count, row_room;
@@ -68,6 +77,10 @@ void rows_begin(struct compiler *);
 void rows_end(struct compiler *, uint32_t k);
 LLVMValueRef row_read(struct compiler *, exec_source, enum row_bits);
 void row_write(struct compiler *, uint32_t d, enum row_bits, LLVMValueRef);
+/* What the instruction computes; lanes that do not take part keep what they have. */
+void row_put(struct compiler *, const struct exec_insn *, uint32_t d, enum row_bits, LLVMValueRef);
+/* The lanes that take part, where they may not be all; else NULL. */
+LLVMValueRef lanes_that_act(struct compiler *, const struct exec_insn *);
 /* A source predicate, which may be inverted, and lanes of one. */
 LLVMValueRef predicate_read(struct compiler *, uint32_t at, uint32_t flip);
 LLVMValueRef lanes_of(struct compiler *, LLVMValueRef predicate);
@@ -77,6 +90,25 @@ void rows_step(struct compiler *, const struct exec_insn *);
 /* live.c: fills `live`, once the rows are collected. false: no memory. */
 bool live_find(struct compiler *);
 bool live_at(const struct compiler *, uint32_t k, uint32_t row);
+/* Fills `lasts` and `awaited`. */
+void live_apart(struct compiler *);
+
+/* places.c */
+/* Fills the places of the region. false: it has too many. */
+bool places_find(struct compiler *);
+/* Blocks in which lanes arrive, and the variable of those that run. */
+void places_begin(struct compiler *);
+/* What happens in these blocks: who waits there comes along; without anybody, the next place has its turn. body: where
+   the place's instruction is done. */
+void places_arrive(struct compiler *, uint32_t place, LLVMBasicBlockRef body);
+/* The block where lanes arrive at the instruction; NULL: it is no place. */
+LLVMBasicBlockRef place_block(struct compiler *, uint32_t k);
+/* The block of the first place behind the instruction. */
+LLVMBasicBlockRef place_behind(struct compiler *, uint32_t k);
+/* Lanes wait at a place. */
+void place_wait(struct compiler *, uint32_t k, LLVMValueRef lanes);
+LLVMValueRef active_lanes(struct compiler *);
+void set_active_lanes(struct compiler *, LLVMValueRef);
 
 /* emit.c: the whole function, in a module that has nothing else */
 bool emit_region(struct compiler *, const char *name);

@@ -57,6 +57,15 @@ void branch_mostly(struct compiler *c, LLVMValueRef condition, LLVMBasicBlockRef
 
 /* ---- ways out ---- */
 
+/* The lanes that run stand before the instruction. */
+static void put_place(struct compiler *c, uint32_t k)
+{
+    LLVMValueRef pc = constant_64(c, (uintptr_t)&c->wish->insns[k]);
+    store_to(c, pc, address_of(c, c->warp, offsetof(struct exec_warp, pc)), 8);
+    if (c->places)
+        store_to(c, active_lanes(c), address_of(c, c->warp, offsetof(struct exec_warp, mask)), 4);
+}
+
 /* The code ends; the interpreter goes on at the instruction. */
 static LLVMBasicBlockRef leave_to(struct compiler *c, uint32_t k)
 {
@@ -66,21 +75,35 @@ static LLVMBasicBlockRef leave_to(struct compiler *c, uint32_t k)
     c->leaves[k] = block_new(c, "leave");
     LLVMPositionBuilderAtEnd(c->builder, c->leaves[k]);
     rows_end(c, k);
-    LLVMBuildRet(c->builder, constant_64(c, (uintptr_t)&c->wish->insns[k]));
+    if (c->places)
+        put_place(c, k);
+    LLVMBuildRet(c->builder, constant_64(c, c->places ? 0 : (uintptr_t)&c->wish->insns[k]));
     LLVMPositionBuilderAtEnd(c->builder, here);
     return c->leaves[k];
 }
 
-static LLVMBasicBlockRef way_to(struct compiler *c, uint32_t k)
+static LLVMBasicBlockRef body_of(struct compiler *c, uint32_t k)
 {
     return c->in_region[k] ? c->blocks[k] : leave_to(c, k);
+}
+
+static LLVMBasicBlockRef way_to(struct compiler *c, uint32_t k)
+{
+    LLVMBasicBlockRef arrive = c->places ? place_block(c, k) : NULL;
+    return arrive ? arrive : body_of(c, k);
 }
 
 /* A branch that is taken: one backward is paid for, and ends the group's turn where the budget is spent. */
 static void take(struct compiler *c, const struct exec_insn *i)
 {
     LLVMBuilderRef b = c->builder;
-    LLVMBasicBlockRef target = way_to(c, (uint32_t)(i->target - c->wish->insns));
+    const uint32_t to = (uint32_t)(i->target - c->wish->insns);
+    LLVMBasicBlockRef target = way_to(c, to);
+    if (!i->cost && c->places) { /* others may wait on the way */
+        place_wait(c, to, active_lanes(c));
+        set_active_lanes(c, constant_32(c, 0));
+        target = place_behind(c, (uint32_t)(i - c->wish->insns));
+    }
     if (!i->cost) {
         LLVMBuildBr(b, target);
         return;
@@ -91,11 +114,33 @@ static void take(struct compiler *c, const struct exec_insn *i)
     store_to(c, left, place, 4);
     branch_mostly(c, LLVMBuildICmp(b, LLVMIntSGT, left, constant_32(c, 0), ""), target, spent);
     LLVMPositionBuilderAtEnd(b, spent);
-    LLVMValueRef pc = constant_64(c, (uintptr_t)i->target);
-    store_to(c, pc, address_of(c, c->warp, offsetof(struct exec_warp, pc)), 8);
-    store_to(c, pc, address_of(c, c->warp, offsetof(struct exec_warp, stop)), 8);
-    rows_end(c, (uint32_t)(i->target - c->wish->insns));
+    put_place(c, to);
+    store_to(c, constant_64(c, (uintptr_t)i->target), address_of(c, c->warp, offsetof(struct exec_warp, stop)), 8);
+    rows_end(c, to);
     LLVMBuildRet(b, constant_64(c, 0));
+}
+
+/* Lanes that branch backward go first; the others wait behind the branch. Those that branch forward wait. */
+static void take_if_some(struct compiler *c, uint32_t k)
+{
+    LLVMBuilderRef b = c->builder;
+    const struct exec_insn *i = &c->wish->insns[k];
+    LLVMValueRef lanes = active_lanes(c), guard = predicate_read(c, i->guard, i->guard_flip),
+                 taken = LLVMBuildAnd(b, guard, lanes, ""),
+                 rest = LLVMBuildAnd(b, lanes, LLVMBuildNot(b, taken, ""), "");
+    LLVMBasicBlockRef over = way_to(c, k + 1);
+    if (!i->cost) {
+        place_wait(c, (uint32_t)(i->target - c->wish->insns), taken);
+        set_active_lanes(c, rest);
+        LLVMBuildBr(b, over);
+        return;
+    }
+    LLVMBasicBlockRef some = block_new(c, "some");
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, taken, constant_32(c, 0), ""), over, some);
+    LLVMPositionBuilderAtEnd(b, some);
+    place_wait(c, k + 1, rest);
+    set_active_lanes(c, taken);
+    take(c, i);
 }
 
 /* Where only some lanes take it, the interpreter parts them. */
@@ -123,7 +168,7 @@ static bool load_parameter(struct compiler *c, const struct exec_insn *i)
     LLVMValueRef grid = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, grid)), 8);
     LLVMValueRef params = load_from(c, c->i64, address_of(c, grid, offsetof(struct sg_grid, params)), 8);
     LLVMValueRef value = load_from(c, i->size == 8 ? c->i64 : c->i32, address_of(c, params, (uint64_t)i->offset), 1);
-    row_write(c, i->d, i->size == 8 ? ROW_64 : ROW_32, splat(c, value));
+    row_put(c, i, i->d, i->size == 8 ? ROW_64 : ROW_32, splat(c, value));
     return true;
 }
 
@@ -135,11 +180,11 @@ static bool emit_logic(struct compiler *c, const struct exec_insn *i)
         return false;
     LLVMValueRef x = predicate_read(c, i->in, i->in_flip);
     LLVMValueRef y = i->kind == EXEC_LOGIC_MOV ? x : predicate_read(c, i->q, i->cost);
-    row_write(c, i->p, ROW_PREDICATE,
-              i->kind == EXEC_LOGIC_AND   ? LLVMBuildAnd(b, x, y, "")
-              : i->kind == EXEC_LOGIC_OR  ? LLVMBuildOr(b, x, y, "")
-              : i->kind == EXEC_LOGIC_XOR ? LLVMBuildXor(b, x, y, "")
-                                          : x);
+    row_put(c, i, i->p, ROW_PREDICATE,
+            i->kind == EXEC_LOGIC_AND   ? LLVMBuildAnd(b, x, y, "")
+            : i->kind == EXEC_LOGIC_OR  ? LLVMBuildOr(b, x, y, "")
+            : i->kind == EXEC_LOGIC_XOR ? LLVMBuildXor(b, x, y, "")
+                                        : x);
     return true;
 }
 
@@ -158,7 +203,7 @@ static void emit_instruction(struct compiler *c, uint32_t k)
     LLVMPositionBuilderAtEnd(c->builder, c->blocks[k]);
     switch (i->straight) {
     case EXEC_STRAIGHT_BRANCH: take(c, i); return;
-    case EXEC_STRAIGHT_BRANCH_IF: take_if(c, k); return;
+    case EXEC_STRAIGHT_BRANCH_IF: (c->places ? take_if_some : take_if)(c, k); return;
     case EXEC_STRAIGHT_REGION: break;
     case EXEC_STRAIGHT_HALT: halt(c, k); break;
     default:
@@ -170,8 +215,8 @@ static void emit_instruction(struct compiler *c, uint32_t k)
 
 static void begin(struct compiler *c, const char *name)
 {
-    LLVMTypeRef step[2] = { c->i64, c->i64 };
-    c->step_type = LLVMFunctionType(c->i8, step, 2, false);
+    LLVMTypeRef step[3] = { c->i64, c->i64, c->i32 };
+    c->step_type = LLVMFunctionType(c->i8, step, 3, false);
     c->function = LLVMAddFunction(c->module, name, LLVMFunctionType(c->i64, &c->i64, 1, false));
     c->warp = LLVMGetParam(c->function, 0);
     LLVMPositionBuilderAtEnd(c->builder, block_new(c, "begin"));
@@ -189,10 +234,18 @@ bool emit_region(struct compiler *c, const char *name)
     rows_collect(c);
     if (c->failed || !live_find(c))
         return false;
+    if (c->places)
+        live_apart(c);
+    if (c->failed)
+        return false;
     rows_begin(c);
+    if (c->places)
+        places_begin(c);
     for (uint32_t k = 0; k < count; k++)
         c->blocks[k] = c->in_region[k] ? block_new(c, "") : NULL;
-    LLVMBuildBr(c->builder, c->blocks[c->wish->head]);
+    LLVMBuildBr(c->builder, c->places ? c->arrive[0] : c->blocks[c->wish->head]);
+    for (uint32_t place = 0; c->places && place < c->places->count; place++)
+        places_arrive(c, place, body_of(c, c->places->at[place]));
     for (uint32_t k = 0; k < count; k++)
         if (c->in_region[k])
             emit_instruction(c, k);

@@ -189,6 +189,7 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code
         return NULL;
     }
     struct compiler c = { .wish = wish,
+                          .places = wish->places,
                           .in_region = calloc(wish->count + 1u, sizeof *c.in_region),
                           .blocks = calloc(wish->count + 1u, sizeof *c.blocks),
                           .leaves = calloc(wish->count + 1u, sizeof *c.leaves) };
@@ -196,6 +197,8 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code
         snprintf(why, size, "no host memory");
     else if (!region_find(&c))
         snprintf(why, size, "too few instructions before the next region");
+    else if (wish->places && !places_find(&c))
+        snprintf(why, size, "too many places where lanes may be");
     else {
         pthread_mutex_lock(&library.lock);
         if (!library.tried)

@@ -94,6 +94,32 @@ bool live_find(struct compiler *c)
     return c->live && set;
 }
 
+/* May lanes stand before the instruction while others run? */
+static bool is_apart(const struct sg_jit_wish *w, uint32_t k, const bool *target)
+{
+    const struct exec_insn *i = k ? &w->insns[k - 1] : NULL;
+    return !k || target[k] || says_nothing(i) || i->straight == EXEC_STRAIGHT_BRANCH ||
+           i->straight == EXEC_STRAIGHT_BRANCH_IF || i->straight == EXEC_STRAIGHT_HALT ||
+           i->known == EXEC_STRAIGHT_END || i->known == EXEC_STRAIGHT_BARRIER;
+}
+
+void live_apart(struct compiler *c)
+{
+    const struct sg_jit_wish *w = c->wish;
+    bool *target = calloc(w->count + 1u, sizeof *target);
+    c->failed |= !target;
+    for (uint32_t k = 0; target && k < w->count; k++)
+        if (w->insns[k].straight == EXEC_STRAIGHT_BRANCH || w->insns[k].straight == EXEC_STRAIGHT_BRANCH_IF)
+            target[w->insns[k].target - w->insns] = true;
+    for (uint32_t row = 0; target && row < c->row_count; row++) {
+        for (uint32_t k = 0; k < w->count && !c->rows[row].lasts; k++)
+            c->rows[row].lasts = live_at(c, k, row) && is_apart(w, k, target);
+        for (uint32_t place = 0; place < c->places->count; place++)
+            c->rows[row].awaited |= live_at(c, c->places->at[place], row);
+    }
+    free(target);
+}
+
 bool live_at(const struct compiler *c, uint32_t k, uint32_t row)
 {
     return c->live[(size_t)k * c->live_words + row / WORD] >> (row % WORD) & 1;

@@ -166,7 +166,7 @@ static bool is_kept(const struct row_variable *r) { return r->written && !r->in_
 void rows_end(struct compiler *c, uint32_t k)
 {
     for (uint32_t row = 0; row < c->row_count; row++)
-        if (is_kept(&c->rows[row]) && live_at(c, k, row))
+        if (is_kept(&c->rows[row]) && (c->rows[row].awaited || live_at(c, k, row)))
             store_row(c, &c->rows[row]);
 }
 
@@ -209,6 +209,49 @@ LLVMValueRef predicate_read(struct compiler *c, uint32_t at, uint32_t flip)
 LLVMValueRef lanes_of(struct compiler *c, LLVMValueRef predicate)
 {
     return LLVMBuildBitCast(c->builder, predicate, c->lanes, "");
+}
+
+/* ---- some lanes ---- */
+
+LLVMValueRef lanes_that_act(struct compiler *c, const struct exec_insn *i)
+{
+    LLVMValueRef lanes = c->places ? active_lanes(c) : NULL;
+    if (i->straight != EXEC_STRAIGHT_GUARDED)
+        return lanes;
+    LLVMValueRef guard = predicate_read(c, i->guard, i->guard_flip);
+    return lanes ? LLVMBuildAnd(c->builder, guard, lanes, "") : guard;
+}
+
+/* From a mask of lanes that is no comparison's result. AVX2 has no registers for masks, so each lane looks for its bit,
+   in cells of the row's width. */
+static LLVMValueRef spread(struct compiler *c, LLVMValueRef lanes, enum row_bits bits)
+{
+    LLVMBuilderRef b = c->builder;
+    if (c->wish->avx512)
+        return lanes_of(c, lanes);
+    LLVMValueRef bit[SG_LANES];
+    for (unsigned l = 0; l < SG_LANES; l++)
+        bit[l] = bits == ROW_64 ? constant_64(c, UINT64_C(1) << l) : constant_32(c, UINT32_C(1) << l);
+    LLVMValueRef all = splat(c, bits == ROW_64 ? LLVMBuildZExt(b, lanes, c->i64, "") : lanes),
+                 own = LLVMConstVector(bit, SG_LANES);
+    return LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, all, own, ""), own, "");
+}
+
+void row_put(struct compiler *c, const struct exec_insn *i, uint32_t d, enum row_bits bits, LLVMValueRef value)
+{
+    LLVMBuilderRef b = c->builder;
+    const bool guarded = i->straight == EXEC_STRAIGHT_GUARDED,
+               apart = c->places && find(c, d | EXEC_BASE_FRAME, bits)->lasts;
+    if (guarded || apart) {
+        LLVMValueRef before = row_read(c, d | EXEC_BASE_FRAME, bits);
+        LLVMValueRef lanes = apart ? lanes_that_act(c, i) : predicate_read(c, i->guard, i->guard_flip);
+        if (bits == ROW_PREDICATE)
+            value = LLVMBuildOr(b, LLVMBuildAnd(b, before, LLVMBuildNot(b, lanes, ""), ""),
+                                LLVMBuildAnd(b, value, lanes, ""), "");
+        else
+            value = LLVMBuildSelect(b, apart ? spread(c, lanes, bits) : lanes_of(c, lanes), value, before, "");
+    }
+    row_write(c, d, bits, value);
 }
 
 /* ---- instructions that the interpreter executes ---- */
@@ -258,10 +301,10 @@ static void flush_named(struct compiler *c, const struct exec_insn *i)
     flush(c, i->q | EXEC_BASE_FRAME);
     if (i->known == EXEC_STRAIGHT_ALU)
         flush(c, EXEC_PRED_CARRY | EXEC_BASE_FRAME);
-    if (i->straight == EXEC_STRAIGHT_GUARDED) { /* what lanes do not write, they keep */
+    if (i->straight == EXEC_STRAIGHT_GUARDED)
         flush(c, i->guard | EXEC_BASE_FRAME);
+    if (i->straight == EXEC_STRAIGHT_GUARDED || c->places) /* what lanes do not write, they keep */
         for_written(c, i, flush);
-    }
 }
 
 void rows_step(struct compiler *c, const struct exec_insn *i)
@@ -272,10 +315,11 @@ void rows_step(struct compiler *c, const struct exec_insn *i)
     for (uint32_t k = 0; !named && k < c->row_count; k++)
         if (is_kept(&c->rows[k]))
             store_row(c, &c->rows[k]);
-    LLVMValueRef arguments[2] = { c->warp, constant_64(c, (uintptr_t)i) };
+    LLVMValueRef arguments[3] = { c->warp, constant_64(c, (uintptr_t)i),
+                                  c->places ? active_lanes(c) : constant_32(c, UINT32_MAX) };
     LLVMValueRef step = LLVMBuildIntToPtr(c->builder, constant_64(c, (uintptr_t)c->wish->step),
                                           LLVMPointerType(c->step_type, 0), "");
-    LLVMValueRef done = LLVMBuildCall2(c->builder, c->step_type, step, arguments, 2, "");
+    LLVMValueRef done = LLVMBuildCall2(c->builder, c->step_type, step, arguments, 3, "");
     LLVMBasicBlockRef behind = block_new(c, "behind"), away = block_new(c, "away");
     branch_mostly(c, LLVMBuildTrunc(c->builder, done, c->i1, ""), behind, away);
     LLVMPositionBuilderAtEnd(c->builder, away); /* after a fault, or all rows are in the frame */

@@ -27,6 +27,11 @@ LONG_TESTS += "$(CONFORMANCE_COMPARE) --all $(CONFORMANCE_PROGRAMS)"
 LONG_TESTS += $(foreach s,2 3 4 9,"$(CONFORMANCE_COMPARE) --arguments $(s)_1500 \
     $(addprefix $(CONFORMANCE)/,boxes calls moves)")
 
+# All kernels compiled when they run for the first time.
+ifeq ($(FLAVOUR)$(SOFTGPU_HAS_JIT),plainyes)
+LONG_TESTS += "env FLYT_SOFTGPU_JIT=always $(CONFORMANCE_COMPARE) $(CONFORMANCE_QUICK)@600"
+endif
+
 # The Driver API, over Flyt's libcuda and over the software GPU itself.
 CONFORMANCE_DRIVER := $(patsubst tests/conformance/%.c,$(CONFORMANCE)/%,$(wildcard tests/conformance/driver/*.c))
 $(CONFORMANCE)/driver/%: tests/conformance/driver/%.c tests/conformance/driver.h tests/lib/must.h | $(DRIVER_LIBRARY)
@@ -35,6 +40,9 @@ $(CONFORMANCE)/driver/%: tests/conformance/driver/%.c tests/conformance/driver.h
 $(BUILD)/tests/conformance-driver: tests/conformance/compare.py $(CONFORMANCE_DRIVER) | $(PROGRAMS)
 	$(call script,tests/conformance/compare.py $(BIN) --driver $(CONFORMANCE_DRIVER))
 TESTS += $(BUILD)/tests/conformance-driver
+ifeq ($(FLAVOUR)$(SOFTGPU_HAS_JIT),plainyes)
+LONG_TESTS += "env FLYT_SOFTGPU_JIT=always tests/conformance/compare.py $(BIN) --driver $(CONFORMANCE_DRIVER)@600"
+endif
 
 # The Runtime API over the runtimes of older releases: programs in their launch form, linked against ours of that age.
 # Without the chapters whose functions changed between the major versions.

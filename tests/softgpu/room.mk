@@ -17,6 +17,11 @@ TESTS += $(TESTS_SOFTGPU_OWN)
 TESTS += $(TESTS_SOFTGPU_PROGRAMS)
 # The same with delayed completions, reordered streams and refused addresses.
 TESTS += $(foreach program,$(addprefix $(BUILD)/tests/softgpu/,test_contexts test_launch test_memory test_random test_streams test_texrefs test_textures test_vmm),"env FLYT_SOFTGPU_CHAOS=7 $(program)")
+# And with all code compiled when it runs for the first time.
+ifeq ($(FLAVOUR)$(SOFTGPU_HAS_JIT),plainyes)
+TESTS_SOFTGPU_JIT := $(filter-out %/test_memcheck,$(TESTS_SOFTGPU_PROGRAMS))
+LONG_TESTS += $(foreach program,$(TESTS_SOFTGPU_JIT),"env FLYT_SOFTGPU_JIT=always $(program)@600")
+endif
 # `env` hides from the top Makefile what is to be built.
 run-long-tests test-programs: $(TESTS_SOFTGPU_PROGRAMS)
 LONG_TESTS += $(foreach seed,1 2 3 4 5 6 7 8,$(foreach program,$(addprefix $(BUILD)/tests/softgpu/,test_launch test_random test_streams),"env FLYT_SOFTGPU_CHAOS=$(seed) $(program)"))

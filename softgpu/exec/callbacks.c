@@ -1,0 +1,69 @@
+/* callbacks.c: see callbacks.h. Instructions of one text are counted together, as far as there is room. */
+#include "softgpu/exec/callbacks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS = 1024, TEXT = 48, TOLD = 16 };
+bool exec_callbacks_counted;
+static struct {
+    _Atomic(const struct exec_insn *) insn;
+    atomic_ullong count;
+    char text[TEXT];
+} slots[SLOTS];
+
+/* The PTX that the insn was made of, by its line. */
+static void text_of(const struct exec_warp *w, const struct exec_insn *i, char *text)
+{
+    const struct ptx_function *f = w->frame->function->ptx;
+    for (uint32_t k = 0; k < f->instruction_count; k++) {
+        const struct ptx_instruction *in = &f->instructions[k];
+        if (in->line != i->line)
+            continue;
+        size_t n = (size_t)snprintf(text, TEXT, "%s", in->opcode);
+        for (uint32_t m = 0; m < in->modifier_count && n < TEXT; m++)
+            n += (size_t)snprintf(text + n, TEXT - n, ".%s", in->modifiers[m]);
+        return;
+    }
+    snprintf(text, TEXT, "%s", "others");
+}
+
+void exec_callback_count(const struct exec_warp *w, const struct exec_insn *i)
+{
+    for (size_t k = (uintptr_t)i / sizeof *i % SLOTS, tries = 0; tries < SLOTS; k = (k + 1) % SLOTS, tries++) {
+        const struct exec_insn *there = NULL;
+        if (atomic_compare_exchange_strong(&slots[k].insn, &there, i))
+            text_of(w, i, slots[k].text);
+        else if (there != i)
+            continue;
+        atomic_fetch_add_explicit(&slots[k].count, 1, memory_order_relaxed);
+        return;
+    }
+}
+
+static int by_count(const void *a, const void *b)
+{
+    const unsigned long long x = slots[*(const unsigned *)a].count, y = slots[*(const unsigned *)b].count;
+    return x > y ? -1 : x < y;
+}
+
+void exec_callbacks_tell(void)
+{
+    unsigned order[SLOTS], count = 0;
+    for (unsigned k = 0; k < SLOTS; k++) {
+        unsigned first = 0;
+        while (first < count && strcmp(slots[order[first]].text, slots[k].text))
+            first++;
+        if (!slots[k].count)
+            continue;
+        if (first < count)
+            slots[order[first]].count += slots[k].count;
+        else
+            order[count++] = k;
+    }
+    qsort(order, count, sizeof *order, by_count);
+    for (unsigned k = 0; k < count && k < TOLD; k++)
+        fprintf(stderr, "softgpu: interpreted %llu times from compiled code: %s\n",
+                (unsigned long long)slots[order[k]].count, slots[order[k]].text);
+}
