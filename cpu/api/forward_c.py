@@ -235,6 +235,8 @@ class Call:
         for p in self.parameters:
             if isinstance(p, InStruct) and p.p.maybe:
                 yield f"    {p.wire} wire_{p.name};"
+        if not self.context:
+            yield "    struct client_session *session = NULL;"
         yield f"    int code = {'context_enter(context)' if self.context else 'core_enter()'};"
         if self.asks_context:
             yield "    if (!code)"
@@ -243,7 +245,8 @@ class Call:
             yield from ("    " + line for line in guarded("!code", p.core_fills()))
         yield "    if (code)"
         yield "        return code;"
-        procedure, encode = f"FLYT_{self.name.upper()}", f"(xdrproc_t)xdr_{self.arguments_type()}"
+        session = "context->session" if self.context else "session"
+        procedure, encode = f"{session}, FLYT_{self.name.upper()}", f"(xdrproc_t)xdr_{self.arguments_type()}"
         if not self.synchronous:
             yield f"    return wire_send({procedure}, {encode}, &args);"
         elif not self.outs:

@@ -54,7 +54,7 @@ static void body_allocator(void)
     size_t available, all;
     CHECK(core_memory_info(on(0), &available, &all) == 0);
     CHECK(available == all);                  /* unused credit counts as free */
-    memory_recall(1, UINT64_MAX);             /* everything coalesced, so every piece can go */
+    memory_recall(&core_session, 1, UINT64_MAX);             /* everything coalesced, so every piece can go */
     CHECK(core_memory_info(on(0), &available, &all) == 0);
     CHECK(fake_mapped[0] == 0 && memory_credit(on(0)) == 0);
 }

@@ -449,7 +449,7 @@ static void room_host_function_ended(void)
     int code = close_for(NULL);
     pthread_mutex_unlock(&spans_lock);
     if (code)
-        session_latch(code);
+        session_latch(&core_session, code);
 }
 
 /* All pages that the range touches. Where the device writes some of a page only, the rest of it must be there. */

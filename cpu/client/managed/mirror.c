@@ -521,11 +521,11 @@ void mirror_function_ended(void)
     pthread_mutex_lock(&mirror.lock);
     int code = pieces_send();
     if (!code && mirror.unheard)
-        code = context_round_trip();
+        code = context_round_trip(&core_session);
     mirror.unheard = false;
     pthread_mutex_unlock(&mirror.lock);
     if (code)
-        session_latch(code);
+        session_latch(&core_session, code);
 }
 
 bool mirror_refresh(bool *news)

@@ -167,7 +167,7 @@ void mirror_wanted(const flyt_host_wanted *wanted)
 {
     struct wanted *w = mirror_listen() ? NULL : calloc(1, sizeof *w);
     if (!w) {
-        session_lost(NULL, "no memory is left to answer the server, whose kernel waits for pinned memory");
+        session_lost(&core_session, "no memory is left to answer the server, whose kernel waits for pinned memory");
         return;
     }
     w->id = wanted->id;

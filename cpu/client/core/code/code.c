@@ -141,7 +141,8 @@ static int names_add(char ***names, size_t *bytes, unsigned have, const module_n
     return CORE_OK;
 }
 
-int code_names_of(uint32_t procedure, flyt_id module, char ***names, unsigned *count)
+int code_names_of(struct client_session *session, uint32_t procedure, flyt_id module, char ***names,
+                  unsigned *count)
 {
     size_t bytes = 0;
     unsigned have = 0, all = 0;
@@ -150,7 +151,8 @@ int code_names_of(uint32_t procedure, flyt_id module, char ***names, unsigned *c
     do {
         module_names_args args = { .module = module, .first = have };
         module_names_result part = { .count = 0 };
-        code = wire_call(procedure, (xdrproc_t)xdr_module_names_args, &args, (xdrproc_t)xdr_module_names_result, &part);
+        code = wire_call(session, procedure, (xdrproc_t)xdr_module_names_args, &args,
+                         (xdrproc_t)xdr_module_names_result, &part);
         if (!code && have && part.count != all)
             code = CORE_UNKNOWN; /* it cannot change */
         all = part.count;
@@ -191,7 +193,7 @@ int core_image_functions(core_context *c, core_image *image, char ***names, unsi
     pthread_mutex_lock(&image->load);
     code = code_module(c, image, &module);
     pthread_mutex_unlock(&image->load);
-    return code ? code : code_names_of(FLYT_MODULE_NAMES, module, names, count);
+    return code ? code : code_names_of(c->session, FLYT_MODULE_NAMES, module, names, count);
 }
 
 /* ---- variables ---- */
@@ -280,10 +282,10 @@ void core_image_remove(core_image *image)
         if (!load->tried || load->result || load->generation != generation)
             continue;
         symbols_forget(image, load->context, generation);
-        if (!core_sticky()) {
+        if (!atomic_load(&load->context->session->sticky)) {
             module_args args = { .module = load->module };
             changes_note();
-            wire_send(FLYT_MODULE_UNLOAD, (xdrproc_t)xdr_module_args, &args);
+            wire_send(load->context->session, FLYT_MODULE_UNLOAD, (xdrproc_t)xdr_module_args, &args);
         }
         code_load_end(load);
     }

@@ -25,11 +25,13 @@ int bundle_make_input(flyt_image_kind, const void *data, size_t size, struct ima
 int bundle_bound(struct image_bundle *, unsigned registers);
 int  bundle_copy(struct image_bundle *);                    /* makes its data its own: 0 or 2 */
 void bundle_free(struct image_bundle *);
-int bundle_announce(const struct image_bundle *); /* IMAGE, and the data if lacking. Waits */
+/* IMAGE, and the data if lacking. Waits. */
+int bundle_announce(struct client_session *, const struct image_bundle *);
 /* bundle_announce in two halves, between which the caller may send what uses the image. bundle_answered waits, with
    `wait`. *late: the server lacked the image and has got its bytes only now, so it has refused what was sent in
    between. */
 struct image_question {
+    struct client_session *session;
     const struct image_bundle *bundle;
     bool along; /* the bytes went with the announcement; */
     int sent;   /* the code of that */
@@ -37,7 +39,7 @@ struct image_question {
     image_result result;
     struct wire_call call;
 };
-int bundle_ask(const struct image_bundle *, struct image_question *);
+int bundle_ask(struct client_session *, const struct image_bundle *, struct image_question *);
 int bundle_answered(struct image_question *, int (*wait)(struct wire_call *), bool *late);
 /* Visits the names of its kernels, as far as they are easily found (cpu/code/kernels.h). False: the visitor has had
    enough, or the bundle has more than `most` bytes and was not looked at. */

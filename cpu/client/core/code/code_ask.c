@@ -69,20 +69,20 @@ static bool parameters_sane(const function_get_result *result)
     return true;
 }
 
-static void function_send(struct function_question *q, flyt_id module)
+static void function_send(struct function_question *q, struct client_session *session, flyt_id module)
 {
     q->args = (function_get_args){ .function = q->function, .module = module, .name = q->f->name.text };
     memset(&q->result, 0, sizeof q->result);
     wire_prepare(&q->call, FLYT_FUNCTION_GET, (xdrproc_t)xdr_function_get_args, &q->args,
                  (xdrproc_t)xdr_function_get_result, &q->result);
-    wire_submit(&q->call);
+    wire_submit(session, &q->call);
     q->sent = true;
 }
 
 int function_ask(struct function_question *q, const core_context *c, flyt_id module, struct core_function_info *info)
 {
     if (!q->sent) {
-        function_send(q, module);
+        function_send(q, c->session, module);
         q->code = wire_wait(&q->call);
     }
     int code = q->code;
@@ -116,9 +116,9 @@ static void module_send(struct module_question *q)
     memset(&q->result, 0, sizeof q->result);
     wire_prepare(&q->call, FLYT_MODULE_LOAD, (xdrproc_t)xdr_module_load_args, &q->args,
                  (xdrproc_t)xdr_module_load_result, &q->result);
-    wire_submit(&q->call);
+    wire_submit(q->context->session, &q->call);
     for (unsigned i = 0; i < q->along_count; i++)
-        function_send(&q->along[i], q->module);
+        function_send(&q->along[i], q->context->session, q->module);
 }
 
 /* The answers to what module_send has sent. */
@@ -140,7 +140,7 @@ static void answers_free(struct module_question *q)
 int module_ask(struct module_question *q)
 {
     q->announces = !q->image->announced;
-    int code = q->announces ? bundle_ask(&q->image->bundle, &q->announced) : CORE_OK;
+    int code = q->announces ? bundle_ask(q->context->session, &q->image->bundle, &q->announced) : CORE_OK;
     if (!code)
         module_send(q);
     return code;

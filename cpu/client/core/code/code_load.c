@@ -282,14 +282,15 @@ int code_module_load(core_image *image, core_context *c, const struct few *few)
 
 /* The server keeps a module that it could not load, as it keeps others, until it is asked to unload it. It makes none
    for a context that has ended. */
-static void module_failed(flyt_id module, int code)
+static void module_failed(const struct load *load, int code)
 {
-    if (code != CORE_INVALID_CONTEXT && code != CORE_CONTEXT_DESTROYED && !core_sticky()) {
-        module_args args = { .module = module };
+    if (code != CORE_INVALID_CONTEXT && code != CORE_CONTEXT_DESTROYED &&
+        !atomic_load(&load->context->session->sticky)) {
+        module_args args = { .module = load->module };
         changes_note();
-        wire_send(FLYT_MODULE_UNLOAD, (xdrproc_t)xdr_module_args, &args);
+        wire_send(load->context->session, FLYT_MODULE_UNLOAD, (xdrproc_t)xdr_module_args, &args);
     }
-    id_give(&module_ids, module);
+    id_give(&module_ids, load->module);
 }
 
 /* NULL: no memory. */
@@ -314,7 +315,7 @@ static void load_begins(struct load *load)
 static int load_done(struct load *load, int code)
 {
     if (code)
-        module_failed(load->module, code);
+        module_failed(load, code);
     load->tried = !code_passing(code);
     return load->result = code;
 }

@@ -151,7 +151,7 @@ void code_image_refused(const core_image *, int code, const char *log, size_t lo
 bool code_passing(int code);
 
 /* What FLYT_MODULE_NAMES or FLYT_MODULE_VARIABLES says of a module that is loaded: one block, freed by the caller. */
-int code_names_of(uint32_t procedure, flyt_id module, char ***names, unsigned *count);
+int code_names_of(struct client_session *, uint32_t procedure, flyt_id module, char ***names, unsigned *count);
 
 extern pthread_mutex_t code_names;                          /* of all images: registration is rare */
 extern core_image *code_images;                             /* the first of all that there ever were */

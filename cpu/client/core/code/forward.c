@@ -4,11 +4,12 @@
 
 #include "cpu/client/core/wire/device.h"
 
-int forward_device(int number, int *wire)
+int forward_device(int number, struct client_session **session, int *wire)
 {
     const struct client_device *device = client_device_find(number);
     if (!device)
         return CORE_INVALID_DEVICE;
+    *session = device->session;
     *wire = device->wire;
     return CORE_OK;
 }

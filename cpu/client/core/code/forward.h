@@ -13,8 +13,8 @@
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 
-/* The server's number of a device. 101: there is none. */
-int forward_device(int device, int *wire);
+/* The session of a device, and its number on the server. 101: there is none. */
+int forward_device(int device, struct client_session **, int *wire);
 /* Loads the function into the context if need be. Waits, the first time. */
 int forward_function(core_context *, core_function *, flyt_id *);
 int forward_event(core_context *, core_event, flyt_id *);   /* event.c */

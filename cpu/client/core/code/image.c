@@ -88,10 +88,10 @@ static bool hash_parts(const struct image_bundle *bundle, hash *state, void *out
 }
 
 /* Shows the server that this program has the bytes. A server that keeps no images sends no nonce and wants no proof. */
-static bool prove(const struct image_bundle *bundle, void *proof)
+static bool prove(struct client_session *session, const struct image_bundle *bundle, void *proof)
 {
     static const uint8_t none[HASH_SIZE];
-    const uint8_t *nonce = (const uint8_t *)core_session.hello.nonce;
+    const uint8_t *nonce = (const uint8_t *)session->hello.nonce;
     return memcmp(nonce, none, sizeof none) == 0 || hash_parts(bundle, hash_create_keyed(nonce), proof);
 }
 
@@ -190,7 +190,8 @@ bool bundle_kernels(const struct image_bundle *bundle, size_t most, bool (*each)
     return more;
 }
 
-static int send_bytes(const struct image_bundle *bundle, uint64_t *offset, const uint8_t *data, size_t size)
+static int send_bytes(struct client_session *session, const struct image_bundle *bundle, uint64_t *offset,
+                      const uint8_t *data, size_t size)
 {
     for (size_t at = 0; at < size;) {
         size_t part = size - at < FLYT_MAX_INLINE ? size - at : FLYT_MAX_INLINE;
@@ -198,7 +199,7 @@ static int send_bytes(const struct image_bundle *bundle, uint64_t *offset, const
         memcpy(args.hash, bundle->hash, sizeof args.hash);
         args.bytes.bytes_len = (u_int)part;
         args.bytes.bytes_val = (char *)(uintptr_t)data + at;
-        int code = wire_send(FLYT_IMAGE_DATA, (xdrproc_t)xdr_image_data_args, &args);
+        int code = wire_send(session, FLYT_IMAGE_DATA, (xdrproc_t)xdr_image_data_args, &args);
         if (code)
             return code;
         at += part;
@@ -207,15 +208,15 @@ static int send_bytes(const struct image_bundle *bundle, uint64_t *offset, const
     return CORE_OK;
 }
 
-static int send_all(const struct image_bundle *bundle)
+static int send_all(struct client_session *session, const struct image_bundle *bundle)
 {
     static const uint8_t zeros[8];
     uint64_t offset = 0;
     int code = CORE_OK;
     for (unsigned i = 0; i < bundle->count && !code; i++) {
-        code = send_bytes(bundle, &offset, bundle->parts[i].data, bundle->parts[i].size);
+        code = send_bytes(session, bundle, &offset, bundle->parts[i].data, bundle->parts[i].size);
         if (!code)
-            code = send_bytes(bundle, &offset, zeros, padding(bundle, &bundle->parts[i]));
+            code = send_bytes(session, bundle, &offset, zeros, padding(bundle, &bundle->parts[i]));
     }
     return code;
 }
@@ -235,16 +236,18 @@ static bool goes_along(const struct image_bundle *bundle)
            (atomic_load_explicit(&lacked_before, memory_order_relaxed) && bundle->size <= ALONG_MOST);
 }
 
-int bundle_ask(const struct image_bundle *bundle, struct image_question *q)
+int bundle_ask(struct client_session *session, const struct image_bundle *bundle, struct image_question *q)
 {
-    *q = (struct image_question){ .bundle = bundle, .args = { .kind = bundle->kind, .size = bundle->size } };
+    *q = (struct image_question){ .session = session,
+                                  .bundle = bundle,
+                                  .args = { .kind = bundle->kind, .size = bundle->size } };
     memcpy(q->args.hash, bundle->hash, sizeof q->args.hash);
-    if (!prove(bundle, q->args.proof))
+    if (!prove(session, bundle, q->args.proof))
         return CORE_OUT_OF_MEMORY;
     wire_prepare(&q->call, FLYT_IMAGE, (xdrproc_t)xdr_image_args, &q->args, (xdrproc_t)xdr_image_result, &q->result);
-    wire_submit(&q->call);
+    wire_submit(session, &q->call);
     q->along = goes_along(bundle);
-    q->sent = q->along ? send_all(bundle) : CORE_OK;
+    q->sent = q->along ? send_all(session, bundle) : CORE_OK;
     return CORE_OK;
 }
 
@@ -256,13 +259,13 @@ int bundle_answered(struct image_question *q, int (*wait)(struct wire_call *), b
     if (!code)
         atomic_store_explicit(&lacked_before, lacks, memory_order_relaxed);
     *late = lacks && !q->along;
-    return code ? code : *late ? send_all(q->bundle) : q->sent;
+    return code ? code : *late ? send_all(q->session, q->bundle) : q->sent;
 }
 
-int bundle_announce(const struct image_bundle *bundle)
+int bundle_announce(struct client_session *session, const struct image_bundle *bundle)
 {
     struct image_question q;
     bool late;
-    int code = bundle_ask(bundle, &q);
+    int code = bundle_ask(session, bundle, &q);
     return code ? code : bundle_answered(&q, wire_wait, &late);
 }

@@ -132,7 +132,8 @@ int core_occupancy_clusters(core_context *c, const struct core_launch *l, bool s
                            .block = { l->block[0], l->block[1], l->block[2] }, .shared = (u_int)l->shared,
                            .attributes = { count, attributes } };
     clusters_result result = { .value = 0 };
-    code = wire_call(FLYT_CLUSTERS, (xdrproc_t)xdr_clusters_args, &args, (xdrproc_t)xdr_clusters_result, &result);
+    code = wire_call(c->session, FLYT_CLUSTERS, (xdrproc_t)xdr_clusters_args, &args, (xdrproc_t)xdr_clusters_result,
+                     &result);
     *answer = code ? 0 : (int)result.value;
     xdr_free((xdrproc_t)xdr_clusters_result, &result);
     return code;

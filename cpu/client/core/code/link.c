@@ -31,7 +31,8 @@ static int bound(const struct core_link_input *input, struct image_bundle *bundl
     return code;
 }
 
-static int announce(const struct core_link_input *inputs, unsigned count, link_input *wire)
+static int announce(struct client_session *session, const struct core_link_input *inputs, unsigned count,
+                    link_input *wire)
 {
     int code = CORE_OK;
     for (unsigned i = 0; i < count && !code; i++) {
@@ -40,7 +41,7 @@ static int announce(const struct core_link_input *inputs, unsigned count, link_i
         wire[i].type = inputs[i].type;
         if (code || (code = bound(&inputs[i], &bundle, &wire[i])))
             break;
-        code = bundle_announce(&bundle);
+        code = bundle_announce(session, &bundle);
         memcpy(wire[i].hash, bundle.hash, sizeof wire[i].hash);
         wire[i].name = (char *)(uintptr_t)inputs[i].name;
         bundle_free(&bundle);
@@ -48,7 +49,7 @@ static int announce(const struct core_link_input *inputs, unsigned count, link_i
     return code;
 }
 
-static int read_linked(const link_result *linked, void **out)
+static int read_linked(struct client_session *session, const link_result *linked, void **out)
 {
     char *image = malloc((size_t)linked->size + 1);
     uint64_t got = 0;
@@ -58,7 +59,8 @@ static int read_linked(const link_result *linked, void **out)
         link_read_result result = { 0 };
         memcpy(args.hash, linked->hash, sizeof args.hash);
         code =
-            wire_call(FLYT_LINK_READ, (xdrproc_t)xdr_link_read_args, &args, (xdrproc_t)xdr_link_read_result, &result);
+            wire_call(session, FLYT_LINK_READ, (xdrproc_t)xdr_link_read_args, &args, (xdrproc_t)xdr_link_read_result,
+                      &result);
         u_int part = result.bytes.bytes_len;
         if (!code && (!part || part > linked->size - got))
             code = CORE_INVALID_IMAGE;
@@ -85,17 +87,17 @@ int core_link(core_context *c, const struct core_link_input *inputs, unsigned co
     link_input *wire = calloc(count + 1, sizeof *wire);
     int code = wire ? context_enter(c) : CORE_OUT_OF_MEMORY;
     if (!code)
-        code = announce(inputs, count, wire);
+        code = announce(c->session, inputs, count, wire);
     if (code) {
         free(wire);
         return code;
     }
     link_args args = { .context = c->wire, .add_only = !image, .inputs = { count, wire } };
     link_result result = { 0 };
-    code = wire_call(FLYT_LINK, (xdrproc_t)xdr_link_args, &args, (xdrproc_t)xdr_link_result, &result);
+    code = wire_call(c->session, FLYT_LINK, (xdrproc_t)xdr_link_args, &args, (xdrproc_t)xdr_link_result, &result);
     if (log && result.log.log_len)
         *log = strndup(result.log.log_val, result.log.log_len);
-    if (!code && image && !(code = read_linked(&result, image)))
+    if (!code && image && !(code = read_linked(c->session, &result, image)))
         *size = (size_t)result.size;
     xdr_free((xdrproc_t)xdr_link_result, &result);
     free(wire);

@@ -13,7 +13,8 @@ static int encode(core_context *c, tensor_map_args *args, void *map)
         return code;
     args->context = c->wire;
     memcpy(args->map, map, sizeof args->map);
-    code = wire_call(FLYT_TENSOR_MAP, (xdrproc_t)xdr_tensor_map_args, args, (xdrproc_t)xdr_tensor_map_result, &result);
+    code = wire_call(c->session, FLYT_TENSOR_MAP, (xdrproc_t)xdr_tensor_map_args, args,
+                     (xdrproc_t)xdr_tensor_map_result, &result);
     if (!code)
         memcpy(map, result.map, sizeof result.map);
     xdr_free((xdrproc_t)xdr_tensor_map_result, &result);

@@ -121,7 +121,8 @@ static int find(core_context *context, core_image *image, flyt_id module, const 
     if ((*out = known(context, image, name, surface)))
         return CORE_OK;
     int code =
-        wire_call(FLYT_TEXREF_FIND, (xdrproc_t)xdr_texref_find_args, &args, (xdrproc_t)xdr_plain_result, &result);
+        wire_call(context->session, FLYT_TEXREF_FIND, (xdrproc_t)xdr_texref_find_args, &args,
+                  (xdrproc_t)xdr_plain_result, &result);
     xdr_free((xdrproc_t)xdr_plain_result, &result);
     if (code)
         return code;
@@ -350,7 +351,7 @@ static int tell(const core_texref *t)
     memcpy(args.wrap, s->wrap, sizeof args.wrap);
     memcpy(args.border, s->border, sizeof args.border);
     changes_note();
-    return wire_send(FLYT_TEXREF_SET, (xdrproc_t)xdr_texref_set_args, &args);
+    return wire_send(t->context->session, FLYT_TEXREF_SET, (xdrproc_t)xdr_texref_set_args, &args);
 }
 
 /* Whether it must be looked at again before each launch. */

@@ -5,7 +5,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/wire/state.h"
-#include "cpu/client/core/stream/stream.h"
+#include "cpu/client/core/stream/context.h"
 
 struct deferred_box {
     core_context *context;
@@ -22,7 +22,7 @@ static void copy_box_now(void *user, int status)
     if (!status && !code)
         code = core_copy_box(d->context, atomic_load(&s->token), &d->to, &d->from, &d->extent, d->direction, true);
     if (code)
-        session_latch(code);
+        session_latch(d->context->session, code);
     free(d);
 }
 

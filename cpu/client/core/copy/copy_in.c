@@ -6,6 +6,7 @@
 #include "copy_part.h"
 #include "cpu/common/clock.h"
 #include "cpu/client/core/api_copy.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/wire/state.h"
 
@@ -85,7 +86,7 @@ static void send_now(void *user, int status)
     if (!status && !code && !(code = copy_send(s, &d->left, LANES_WAIT)))
         code = stream_wait_for(s);
     if (code)
-        session_latch(code);
+        session_latch(d->context->session, code);
     free(d);
 }
 

@@ -14,6 +14,7 @@
 #include "copy_engine.h"
 #include "cpu/common/lock.h"
 #include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/stream/pending_copy.h"
 #include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/wire/state.h"
@@ -70,7 +71,7 @@ static void settle_buffered(void)
 static void out_landed(struct pending_copy *out, int code)
 {
     if (code)
-        session_latch(code);
+        session_latch(out->stream->context->session, code);
     pthread_mutex_lock(&pending_copies.lock);
     if (out->buffer && !code)
         out->here = true;

@@ -99,7 +99,7 @@ void lanes_broken(const struct client_lane *lane, int status, const char *doing)
                                                : strerror(-status));
     if (rpc_client_lost(core_session.client))
         return;
-    session_lost(NULL, reason);
+    session_lost(&core_session, reason);
     rpc_client_shutdown(core_session.client);
 }
 
@@ -163,7 +163,8 @@ bool lane_open(unsigned number)
     char error[RPC_ERROR_SIZE] = "";
     uint64_t deadline = clock_now() + (uint64_t)LANES_OPEN_MS * CLOCK_NS_PER_MS;
     int code;
-    while ((code = wire_call(FLYT_LANE, (xdrproc_t)xdr_lane_args, &args, (xdrproc_t)xdr_lane_result, &result)) ==
+    while ((code = wire_call(&core_session, FLYT_LANE, (xdrproc_t)xdr_lane_args, &args, (xdrproc_t)xdr_lane_result,
+                             &result)) ==
                CORE_INVALID_VALUE &&
            clock_now() < deadline) {
         xdr_free((xdrproc_t)xdr_lane_result, &result);

@@ -16,7 +16,7 @@
 #include "lane_state.h"
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/wire/state.h"
-#include "cpu/client/core/stream/stream.h"
+#include "cpu/client/core/stream/context.h"
 
 /* ---- credit ---- */
 
@@ -190,9 +190,9 @@ static void sending_ask(struct sending *s)
     batch_prepare(batch, s->stream, count);
     if (waited) {
         s->begun++;
-        wire_submit(&batch->wire);
+        wire_submit(s->stream->context->session, &batch->wire);
     } else {
-        wire_submit_detached(&batch->wire, batch_arrived);
+        wire_submit_detached(s->stream->context->session, &batch->wire, batch_arrived);
     }
 }
 
@@ -361,7 +361,7 @@ int lanes_send(struct client_stream *stream, struct copy_cut *left, enum lanes_w
         sending_ask(s);
     while (s->ended < s->begun)
         sending_wait(s);
-    int code = s->dead ? session_loss_wait(CORE_DEVICE_UNAVAILABLE) : s->code;
+    int code = s->dead ? session_loss_wait(&core_session, CORE_DEVICE_UNAVAILABLE) : s->code;
     free(s);
     if (!code)
         lanes_tune(0, whole, clock_now() - start);

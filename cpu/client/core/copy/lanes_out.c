@@ -147,7 +147,7 @@ int lane_out_wait(struct lane_out *out)
     bool here = !out->left;
     pthread_mutex_unlock(&lanes.lock);
     lane_out_cancel(out);
-    return here ? CORE_OK : session_loss_wait(CORE_DEVICE_UNAVAILABLE);
+    return here ? CORE_OK : session_loss_wait(&core_session, CORE_DEVICE_UNAVAILABLE);
 }
 
 void lane_out_cancel(struct lane_out *out)

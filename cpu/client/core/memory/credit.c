@@ -42,7 +42,7 @@ static uint64_t piece_above(const struct heap *heap, uint64_t address)
 static int unmap(const core_context *c, uint64_t address, uint64_t size)
 {
     unmap_args args = { .context = c->wire, .address = address, .size = size };
-    int code = wire_send(FLYT_UNMAP, (xdrproc_t)xdr_unmap_args, &args);
+    int code = wire_send(c->session, FLYT_UNMAP, (xdrproc_t)xdr_unmap_args, &args);
     window_give(address, size);
     return code;
 }
@@ -102,7 +102,7 @@ static int map_ask(struct heap *heap, uint64_t top, uint64_t size, uint64_t leas
     };
     q->result = (map_result){ 0 };
     wire_prepare(&q->call, FLYT_MAP, (xdrproc_t)xdr_map_args, &q->args, (xdrproc_t)xdr_map_result, &q->result);
-    wire_submit(&q->call);
+    wire_submit(c->session, &q->call);
     return CORE_OK;
 }
 
@@ -147,7 +147,7 @@ static uint64_t heap_ahead(const struct heap *heap)
 static void others_give_back(const struct heap *heap)
 {
     for (struct heap *other = heap_next(NULL); other; other = heap_next(other)) {
-        if (other == heap || pthread_mutex_trylock(&other->lock))
+        if (other == heap || other->context->session != heap->context->session || pthread_mutex_trylock(&other->lock))
             continue;
         if (other->piece)
             heap_give_back(other, UINT64_MAX);
@@ -289,12 +289,12 @@ static bool heap_lock_for_recall(struct heap *heap)
     return true;
 }
 
-void memory_recall(unsigned number, uint64_t bytes)
+void memory_recall(struct client_session *session, unsigned number, uint64_t bytes)
 {
     recalled_args answer = { .number = number };
     handle_give_back(false);
     for (struct heap *heap = heap_next(NULL); heap; heap = heap_next(heap)) {
-        if (!heap_lock_for_recall(heap))
+        if (heap->context->session != session || !heap_lock_for_recall(heap))
             continue;
         uint64_t before = heap->mapped;
         if (heap->piece)
@@ -303,8 +303,8 @@ void memory_recall(unsigned number, uint64_t bytes)
         answer.idle += heap->mapped - heap->used;
         pthread_mutex_unlock(&heap->lock);
     }
-    wire_send(FLYT_RECALLED, (xdrproc_t)xdr_recalled_args, &answer);
-    rpc_client_flush(core_session.client);
+    wire_send(session, FLYT_RECALLED, (xdrproc_t)xdr_recalled_args, &answer);
+    rpc_client_flush(session->client);
 }
 
 /* Called by the helper only. */

@@ -11,7 +11,7 @@ static bool watched(void) { return core_session.hello.capabilities & FLYT_CAP_EX
 int extent_say(uint64_t address, uint64_t size, flyt_extent_state state)
 {
     extent_args args = { .address = address, .size = size, .state = state };
-    return watched() ? wire_send(FLYT_EXTENT, (xdrproc_t)xdr_extent_args, &args) : CORE_OK;
+    return watched() ? wire_send(&core_session, FLYT_EXTENT, (xdrproc_t)xdr_extent_args, &args) : CORE_OK;
 }
 
 int extent_say_in(struct client_stream *s, uint64_t address, uint64_t size, flyt_extent_state state)

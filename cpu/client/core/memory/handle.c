@@ -53,12 +53,18 @@ int core_memory_granularity(size_t *bytes)
     return code;
 }
 
+struct client_session *physical_session(const struct physical *physical)
+{
+    return client_device_find(physical->device)->session;
+}
+
 /* ---- what devices may do ---- */
 
 int access_ask(uint64_t address, uint64_t size, int device, unsigned access)
 {
-    handle_access_args args = { address, size, client_device_find(device)->wire, access };
-    return wire_plain(FLYT_HANDLE_ACCESS, (xdrproc_t)xdr_handle_access_args, &args);
+    const struct client_device *of = client_device_find(device);
+    handle_access_args args = { address, size, of->wire, access };
+    return wire_plain(of->session, FLYT_HANDLE_ACCESS, (xdrproc_t)xdr_handle_access_args, &args);
 }
 
 /* access_ask for each device, of a fresh mapping, which no device may use. A result code. */
@@ -75,13 +81,13 @@ static int rights_ask(uint64_t address, uint64_t size, const struct rights *righ
 static int mapping_ask(const struct physical *physical, uint64_t address)
 {
     handle_map_args args = { .handle = physical->wire, .address = address };
-    return wire_plain(FLYT_HANDLE_MAP, (xdrproc_t)xdr_handle_map_args, &args);
+    return wire_plain(physical_session(physical), FLYT_HANDLE_MAP, (xdrproc_t)xdr_handle_map_args, &args);
 }
 
-int mapping_end(uint64_t address, uint64_t size)
+int mapping_end(struct client_session *session, uint64_t address, uint64_t size)
 {
     handle_unmap_args args = { .address = address, .size = size };
-    return wire_send(FLYT_HANDLE_UNMAP, (xdrproc_t)xdr_handle_unmap_args, &args);
+    return wire_send(session, FLYT_HANDLE_UNMAP, (xdrproc_t)xdr_handle_unmap_args, &args);
 }
 
 int mapping_ask_with(const struct physical *physical, uint64_t address, const struct rights *rights)
@@ -90,7 +96,7 @@ int mapping_ask_with(const struct physical *physical, uint64_t address, const st
     if (code)
         return code;
     if ((code = rights_ask(address, physical->size, rights)))
-        mapping_end(address, physical->size);
+        mapping_end(physical_session(physical), address, physical->size);
     return code;
 }
 
@@ -212,7 +218,7 @@ bool physical_described(struct physical *physical)
 static int physical_end(struct physical *physical)
 {
     handle_release_args args = { .handle = physical->wire };
-    int code = wire_send(FLYT_HANDLE_RELEASE, (xdrproc_t)xdr_handle_release_args, &args);
+    int code = wire_send(physical_session(physical), FLYT_HANDLE_RELEASE, (xdrproc_t)xdr_handle_release_args, &args);
     wire_give(physical);
     atomic_fetch_sub(&handle_share_count, physical->named_there);
     free(physical->watches);
@@ -267,12 +273,13 @@ int physical_drop(struct physical *physical)
 /* The server's part. */
 static int create_there(struct physical *physical)
 {
-    handle_create_args args = { .device = client_device_find(physical->device)->wire, .size = physical->size };
+    const struct client_device *of = client_device_find(physical->device);
+    handle_create_args args = { .device = of->wire, .size = physical->size };
     int code = wire_take(physical);
     if (code)
         return code;
     args.handle = physical->wire;
-    code = wire_plain(FLYT_HANDLE_CREATE, (xdrproc_t)xdr_handle_create_args, &args);
+    code = wire_plain(of->session, FLYT_HANDLE_CREATE, (xdrproc_t)xdr_handle_create_args, &args);
     if (code)
         wire_give(physical);
     return code;
@@ -490,7 +497,7 @@ static int unmap(uint64_t address, uint64_t size)
         int shut = mapping_of(at)->host ? mapping_shut(mapping_of(at)) : CORE_OK;
         first = first ? first : shut;
     }
-    int code = mapping_end(address, size);
+    int code = mapping_end(physical_session(mapping_of(address)->of), address, size);
     for (uint64_t at = address; at - address < size;) {
         struct client_mapping *mapping = mapping_of(at);
         at += mapping->size;

@@ -44,7 +44,7 @@ int handle_chunk_access(struct handle_chunk *chunk, int device, unsigned access)
 void handle_chunk_end(struct handle_chunk *chunk)
 {
     pthread_mutex_lock(&handle_lock);
-    mapping_end(chunk->address, chunk->size);
+    mapping_end(physical_session(chunk->of), chunk->address, chunk->size);
     window_give(chunk->address, chunk->size);
     chunk->of->mappings--;
     physical_drop(chunk->of);

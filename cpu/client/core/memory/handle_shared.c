@@ -22,7 +22,8 @@ int physical_share(struct physical *physical)
     if (physical->named_there)
         return CORE_OK;
     early_return_stop();
-    int code = wire_call(FLYT_HANDLE_EXPORT, (xdrproc_t)xdr_handle_export_args, &args, (xdrproc_t)xdr_export_result,
+    int code = wire_call(&core_session, FLYT_HANDLE_EXPORT, (xdrproc_t)xdr_handle_export_args, &args,
+                         (xdrproc_t)xdr_export_result,
                          &result);
     if (!code) {
         memcpy(physical->share, result.share, sizeof physical->share);
@@ -86,7 +87,8 @@ static int import_there(const char *share, struct physical *physical, struct han
     early_return_stop();
     args.handle = physical->wire;
     memcpy(args.share, share, sizeof args.share);
-    code = wire_call(FLYT_HANDLE_IMPORT, (xdrproc_t)xdr_handle_import_args, &args, (xdrproc_t)xdr_import_result,
+    code = wire_call(&core_session, FLYT_HANDLE_IMPORT, (xdrproc_t)xdr_handle_import_args, &args,
+                     (xdrproc_t)xdr_import_result,
                      &result);
     *range = (struct handle_range){ device_by_wire(result.device), result.offset, result.length };
     physical->size = result.size;

@@ -51,7 +51,7 @@ int access_ask(uint64_t address, uint64_t size, int device, unsigned access);
 /* Asks the server to map the memory with these rights. If the server refuses them, nothing stays mapped. */
 int mapping_ask_with(const struct physical *, uint64_t address, const struct rights *);
 /* Asks the server to unmap whole mappings. Does not wait. A result code. */
-int mapping_end(uint64_t address, uint64_t size);
+int mapping_end(struct client_session *, uint64_t address, uint64_t size);
 
 /* Addresses behind the heaps of all contexts: at `hint` if they are free there. 0: none. Give them back with
    window_give. */
@@ -74,6 +74,8 @@ struct client_mapping *mapping_of(uint64_t address);
 /* The mapping at the address, or the next one above. NULL: none. */
 struct client_mapping *mapping_at_or_above(uint64_t address);
 
+/* Of the device whose memory it is. */
+struct client_session *physical_session(const struct physical *);
 /* What the program's token names. NULL: nothing. */
 struct physical *physical_find(id_token);
 /* A new one, without a token. NULL: *code says why. */

@@ -125,7 +125,7 @@ static bool run_end(struct run *run)
     FLYT_ASSERT_HELD(&space.lock);
     host_args args = { .address = run->address, .size = run->size };
     if (space.mirrored ? !mirror_room->forget(run->address, run->size)
-                       : wire_plain(FLYT_HOST_REMOVE, (xdrproc_t)xdr_host_args, &args) != CORE_OK)
+                       : wire_plain(&core_session, FLYT_HOST_REMOVE, (xdrproc_t)xdr_host_args, &args) != CORE_OK)
         return false;
     unmap(run->address, run->size);
     place(run, NULL);
@@ -211,7 +211,7 @@ static struct run *run_begin(size_t wanted)
     bool mapped = map(run->address, run->size);
     int code = mapped ? CORE_OK : CORE_OUT_OF_MEMORY;
     if (!code && !space.mirrored)
-        code = wire_plain(FLYT_HOST_ADD, (xdrproc_t)xdr_host_args, &args);
+        code = wire_plain(&core_session, FLYT_HOST_ADD, (xdrproc_t)xdr_host_args, &args);
     if (code) {
         if (mapped)
             unmap(run->address, run->size);
@@ -387,7 +387,7 @@ int host_space_save(struct move *move)
 static int run_add(struct move *move, const struct run *run)
 {
     host_args args = { .address = run->address, .size = run->size };
-    int code = wire_plain(FLYT_HOST_ADD, (xdrproc_t)xdr_host_args, &args);
+    int code = wire_plain(&core_session, FLYT_HOST_ADD, (xdrproc_t)xdr_host_args, &args);
     return code ? move_refuse(move, code, "the new server does not page-lock %llu MiB of host memory (error %d)",
                               (unsigned long long)(run->size >> 20), code)
                 : CORE_OK;
@@ -442,7 +442,7 @@ void host_space_moved(struct move *move, bool moved)
         if (!moved)
             munmap(run->there, run->size);
         else if (mremap(run->there, run->size, run->size, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED)
-            session_lost(NULL, "the system refused to move page-locked memory");
+            session_lost(&core_session, "the system refused to move page-locked memory");
         else
             madvise(at, run->size, MADV_DONTFORK);
     }

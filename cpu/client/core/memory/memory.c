@@ -159,7 +159,8 @@ int core_memory_info(core_context *c, size_t *free_bytes, size_t *total_bytes)
     handle_give_back(true);
     context_args args = { .context = c->wire };
     memory_info_result result = { 0 };
-    code = wire_call(FLYT_MEMORY_INFO, (xdrproc_t)xdr_context_args, &args, (xdrproc_t)xdr_memory_info_result, &result);
+    code = wire_call(c->session, FLYT_MEMORY_INFO, (xdrproc_t)xdr_context_args, &args,
+                     (xdrproc_t)xdr_memory_info_result, &result);
     if (!code) {
         *free_bytes = result.free + memory_credit(c);
         *total_bytes = result.total;

@@ -6,6 +6,8 @@
 
 #include "cpu/client/core/api_memory.h"
 
+struct client_session;
+
 /* ---- address.c ---- */
 
 enum { DEVICE_SYMBOL = 1 };           /* the flag of a variable's range in the address map */
@@ -59,7 +61,8 @@ void memory_first_answered(struct map_question *);
 uint64_t memory_first_wanted(void);
 void memory_first_granted(core_context *, uint64_t size);
 void memory_forget_context(core_context *);                 /* after its end */
-void memory_recall(unsigned number, uint64_t bytes);        /* the server wants credit back, and an answer */
+/* The server wants credit back, and an answer. */
+void memory_recall(struct client_session *, unsigned number, uint64_t bytes);
 /* by the helper, now and then: what lay idle for long goes back */
 void memory_tend(void);
 uint64_t memory_pieces(void);                               /* mapped, of all contexts that nobody maps for now */

@@ -48,7 +48,7 @@ static void end_there(const struct exported *exported)
     share_end_args args;
     memcpy(&args.number, exported->share + 8, sizeof args.number);
     args.number = be64toh(args.number);
-    wire_send(FLYT_SHARE_END, (xdrproc_t)xdr_share_end_args, &args);
+    wire_send(&core_session, FLYT_SHARE_END, (xdrproc_t)xdr_share_end_args, &args);
 }
 
 void share_freed(uint64_t base)
@@ -72,7 +72,7 @@ static int export_make(const struct core_range *range, struct exported **out)
     if (!exported)
         return CORE_OUT_OF_MEMORY;
     early_return_stop();
-    int code = wire_call(FLYT_MEMORY_EXPORT, (xdrproc_t)xdr_memory_export_args, &args,
+    int code = wire_call(&core_session, FLYT_MEMORY_EXPORT, (xdrproc_t)xdr_memory_export_args, &args,
                          (xdrproc_t)xdr_export_result, &result);
     if (code) {
         free(exported);

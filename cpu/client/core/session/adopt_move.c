@@ -13,7 +13,7 @@ static bool may(struct move *move, enum move_end end)
     if (!(move->at[end].hello.capabilities & FLYT_CAP_BRIDGE))
         return false;
     move_go(move, end);
-    return wire_plain(FLYT_BRIDGE, (xdrproc_t)xdr_bridge_args, &args) == CORE_OK;
+    return wire_plain(&core_session, FLYT_BRIDGE, (xdrproc_t)xdr_bridge_args, &args) == CORE_OK;
 }
 
 void move_ask_bridge(struct move *move)
@@ -23,7 +23,7 @@ void move_ask_bridge(struct move *move)
 
 int move_adopt(struct move *move, uint32_t procedure, xdrproc_t encode, void *args)
 {
-    int code = wire_plain(procedure, encode, args);
+    int code = wire_plain(&core_session, procedure, encode, args);
     if (code && !move->adopted) {
         log_info("memory is copied, because the new server could not take it over (error %d)", code);
         move->adopts = false;

@@ -32,7 +32,8 @@ static bool server_takes(uint64_t at, uint64_t size, uint64_t *host_size)
     window_result result;
     memset(&result, 0, sizeof result);
     int code =
-        wire_call(FLYT_WINDOW_TAKE, (xdrproc_t)xdr_window_take_args, &args, (xdrproc_t)xdr_window_result, &result);
+        wire_call(&core_session, FLYT_WINDOW_TAKE, (xdrproc_t)xdr_window_take_args, &args,
+                  (xdrproc_t)xdr_window_result, &result);
     bool taken = !code && result.window == at;
     *host_size = result.host_size;
     xdr_free((xdrproc_t)xdr_window_result, &result);

@@ -55,7 +55,7 @@ static int look_up(struct move *move, const struct moving_module *m, flyt_symbol
         module_load_result result;
         memset(&result, 0, sizeof result);
         memcpy(args.hash, m->image->bundle.hash, sizeof args.hash);
-        int code = wire_call(FLYT_MODULE_LOAD, (xdrproc_t)xdr_module_load_args, &args,
+        int code = wire_call(&core_session, FLYT_MODULE_LOAD, (xdrproc_t)xdr_module_load_args, &args,
                              (xdrproc_t)xdr_module_load_result, &result);
         if (!code && result.symbols.symbols_len != part)
             code = CORE_OUT_OF_MEMORY;
@@ -89,7 +89,8 @@ static int place_ask(struct move *move, struct moving_module *m)
     if (!(core_session.hello.capabilities & FLYT_CAP_PLACES))
         return CORE_OK;
     memset(&result, 0, sizeof result);
-    int code = wire_call(FLYT_MODULE_PLACE, (xdrproc_t)xdr_module_place_args, &args, (xdrproc_t)xdr_module_place_result,
+    int code = wire_call(&core_session, FLYT_MODULE_PLACE, (xdrproc_t)xdr_module_place_args, &args,
+                         (xdrproc_t)xdr_module_place_result,
                          &result);
     if (!code) {
         m->placed = result.numbers.numbers_len;
@@ -103,7 +104,7 @@ static int place_ask(struct move *move, struct moving_module *m)
 
 static int module_save(struct move *move, struct moving_module *m)
 {
-    int code = code_names_of(FLYT_MODULE_VARIABLES, m->load->module, &m->names, &m->count);
+    int code = code_names_of(&core_session, FLYT_MODULE_VARIABLES, m->load->module, &m->names, &m->count);
     if (code) {
         m->names = NULL;
         m->count = 0;
@@ -147,7 +148,7 @@ int code_save(struct move *move)
 static int module_restore(struct move *move, const struct moving_module *m)
 {
     flyt_symbol *there = calloc(m->count + 1, sizeof *there);
-    int code = there ? bundle_announce(&m->image->bundle) : CORE_OUT_OF_MEMORY;
+    int code = there ? bundle_announce(&core_session, &m->image->bundle) : CORE_OUT_OF_MEMORY;
     if (!code && m->placed && move->at[MOVE_TARGET].hello.capabilities & FLYT_CAP_PLACES)
         code = move_place_at(move, m->context, FLYT_PLACE_MODULE, m->place, m->placed);
     if (!code)
@@ -207,7 +208,7 @@ static int attributes_restore(struct move *move, const struct loaded_function *f
         if (kept == a->value)
             continue;
         func_set_attribute_args args = { .hfunc = f->wire, .attrib = a->name, .value = kept };
-        int code = wire_plain(FLYT_FUNC_SET_ATTRIBUTE, (xdrproc_t)xdr_func_set_attribute_args, &args);
+        int code = wire_plain(&core_session, FLYT_FUNC_SET_ATTRIBUTE, (xdrproc_t)xdr_func_set_attribute_args, &args);
         if (code)
             return move_refuse(move, code, "attribute %d of a kernel is %d, and the new server refuses that (error %d)",
                                a->name, kept, code);
@@ -218,7 +219,8 @@ static int attributes_restore(struct move *move, const struct loaded_function *f
 static int cache_restore(const struct loaded_function *f)
 {
     func_set_cache_config_args args = { .hfunc = f->wire, .config = f->cache };
-    return f->cache ? wire_send(FLYT_FUNC_SET_CACHE_CONFIG, (xdrproc_t)xdr_func_set_cache_config_args, &args) : CORE_OK;
+    return f->cache ? wire_send(&core_session, FLYT_FUNC_SET_CACHE_CONFIG, (xdrproc_t)xdr_func_set_cache_config_args,
+                                &args) : CORE_OK;
 }
 
 static bool same_parameters(const struct core_function_info *info, const function_get_result *there)
@@ -242,7 +244,8 @@ static int function_restore(struct move *move, const core_function *f, const str
     function_get_args args = { .function = loaded->wire, .module = m->load->module, .name = f->name.text };
     function_get_result result;
     memset(&result, 0, sizeof result);
-    int code = wire_call(FLYT_FUNCTION_GET, (xdrproc_t)xdr_function_get_args, &args, (xdrproc_t)xdr_function_get_result,
+    int code = wire_call(&core_session, FLYT_FUNCTION_GET, (xdrproc_t)xdr_function_get_args, &args,
+                         (xdrproc_t)xdr_function_get_result,
                          &result);
     if (code)
         move_refuse(move, code, "the kernel %s cannot be used at the new server (error %d)", f->name.text, code);

@@ -90,7 +90,8 @@ int core_link_listen(uint32_t *link, uint8_t *handles, unsigned *count, char *wh
     if (code)
         return code;
     link_listen_args args = { *link };
-    code = wire_call(FLYT_LINK_LISTEN, ENCODE(link_listen_args), &args, ENCODE(link_listen_result), &result);
+    code = wire_call(&core_session, FLYT_LINK_LISTEN, ENCODE(link_listen_args), &args, ENCODE(link_listen_result),
+                     &result);
     say(why, result.why);
     *count = result.handles.handles_len;
     if (!code)
@@ -112,7 +113,8 @@ int core_link_join(uint32_t link, const char *server, const uint8_t *handles, un
     say(why, NULL);
     int code = core_enter();
     if (!code)
-        code = wire_call(FLYT_LINK_JOIN, ENCODE(link_join_args), &args, ENCODE(link_join_result), &result);
+        code = wire_call(&core_session, FLYT_LINK_JOIN, ENCODE(link_join_args), &args, ENCODE(link_join_result),
+                         &result);
     say(why, result.why);
     xdr_free(ENCODE(link_join_result), &result);
     return code;
@@ -159,7 +161,7 @@ int core_link_close(uint32_t link)
     link_close_args args = { link, (char *)(uintptr_t) "" };
     int code = core_enter();
     if (!code)
-        code = wire_send(FLYT_LINK_CLOSE, ENCODE(link_close_args), &args);
+        code = wire_send(&core_session, FLYT_LINK_CLOSE, ENCODE(link_close_args), &args);
     id_give(&links, link);
     return code;
 }
@@ -181,7 +183,8 @@ int core_comm_create(core_context *c, const uint8_t place[16], unsigned rank, co
         .comm = *comm, .context = c->wire, .rank = rank, .links = { ranks, (flyt_id *)(uintptr_t)links_of }
     };
     memcpy(args.place, place, sizeof args.place);
-    code = wire_call(FLYT_COMM_CREATE, ENCODE(comm_create_args), &args, ENCODE(comm_create_result), &result);
+    code = wire_call(&core_session, FLYT_COMM_CREATE, ENCODE(comm_create_args), &args, ENCODE(comm_create_result),
+                     &result);
     say(why, result.why);
     xdr_free(ENCODE(comm_create_result), &result);
     if (code)
@@ -240,7 +243,8 @@ int core_comm_status(uint32_t comm, int *status, char *why)
     *status = 0;
     int code = core_enter();
     if (!code)
-        code = wire_call(FLYT_COMM_STATUS, ENCODE(comm_status_args), &args, ENCODE(comm_status_result), &result);
+        code = wire_call(&core_session, FLYT_COMM_STATUS, ENCODE(comm_status_args), &args, ENCODE(comm_status_result),
+                         &result);
     if (!code)
         *status = result.status;
     say(why, result.why);
@@ -254,7 +258,7 @@ int core_comm_close(uint32_t comm, const char *abort)
     comm_close_args args = { comm, (char *)(uintptr_t)(abort ? abort : "") };
     int code = core_enter();
     if (!code)
-        code = wire_send(FLYT_COMM_CLOSE, ENCODE(comm_close_args), &args);
+        code = wire_send(&core_session, FLYT_COMM_CLOSE, ENCODE(comm_close_args), &args);
     id_give(&comms, comm);
     return code;
 }

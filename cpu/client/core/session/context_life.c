@@ -60,7 +60,7 @@ static void ask(const core_context *c, struct context_question *q)
         wire_prepare(&q->call, FLYT_CONTEXT_CREATE, (xdrproc_t)xdr_context_create_args, &q->args.other,
                      (xdrproc_t)xdr_plain_result, &q->result);
     }
-    wire_submit(&q->call);
+    wire_submit(c->session, &q->call);
 }
 
 static int answered(struct context_question *q)
@@ -86,7 +86,7 @@ int context_grant_drop(void)
     if (!atomic_exchange(&granted, false))
         return CORE_OK;
     memory_forget_context(c);
-    return wire_plain(FLYT_CONTEXT_RELEASE, (xdrproc_t)xdr_context_args, &args);
+    return wire_plain(&core_session, FLYT_CONTEXT_RELEASE, (xdrproc_t)xdr_context_args, &args);
 }
 
 /* The context and its first memory, asked for. */
@@ -294,7 +294,7 @@ static int end(core_context *c, uint32_t procedure)
     if (c->promise)
         kept(c);
     bool there = atomic_load(&c->live) == CONTEXT_MADE;
-    int code = there ? wire_plain(procedure, (xdrproc_t)xdr_context_args, &args) : CORE_OK;
+    int code = there ? wire_plain(c->session, procedure, (xdrproc_t)xdr_context_args, &args) : CORE_OK;
     if (code == ASSERT_FAILED && procedure == FLYT_CONTEXT_RESET)
         code = CORE_OK;
     if (!code)
@@ -306,7 +306,7 @@ static int end(core_context *c, uint32_t procedure)
    will yet send (copy.c). */
 static void settle(core_context *c)
 {
-    if (!core_sticky() && atomic_load(&c->live) == CONTEXT_MADE)
+    if (!atomic_load(&c->session->sticky) && atomic_load(&c->live) == CONTEXT_MADE)
         context_settle(c);
 }
 
@@ -317,15 +317,15 @@ int core_context_reset(core_context *c)
     int code = core_attach();
     if (code)
         return code;
-    int sticky = core_sticky();
+    int sticky = c ? atomic_load(&c->session->sticky) : core_sticky();
     if (sticky && sticky != ASSERT_FAILED)
-        return sticky;
+        return sticky == CORE_DEVICE_UNAVAILABLE ? session_loss_wait(c ? c->session : &core_session, sticky) : sticky;
     if (!c || !c->primary)
         return CORE_INVALID_CONTEXT;
     settle(c);
     pthread_mutex_lock(&c->lock);
     if (atomic_load(&c->live) && !(code = end(c, FLYT_CONTEXT_RESET))) {
-        session_forget(ASSERT_FAILED);
+        session_forget(c->session, ASSERT_FAILED);
     }
     pthread_mutex_unlock(&c->lock);
     return code;

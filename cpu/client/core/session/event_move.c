@@ -28,10 +28,10 @@ static int reference_record(struct move *move, core_context *c, core_event refer
     int code = move_stream(move, c, &args.stream);
     uint64_t before = clock_now();
     if (!code)
-        code = wire_send(FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, &args);
+        code = wire_send(&core_session, FLYT_EVENT_RECORD, (xdrproc_t)xdr_event_record_args, &args);
     stream_args sync = { .stream = args.stream };
     if (!code)
-        code = wire_plain(FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &sync);
+        code = wire_plain(&core_session, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &sync);
     *at = before + (clock_now() - before) / 2;
     return code;
 }
@@ -104,7 +104,7 @@ static void event_again(void *object, id_token token, void *context)
                                .context = e->context->wire,
                                .flags = e->flags & ~(unsigned)FLAG_INTERPROCESS };
     if (!*code)
-        *code = wire_send(FLYT_EVENT_CREATE, (xdrproc_t)xdr_event_create_args, &args);
+        *code = wire_send(&core_session, FLYT_EVENT_CREATE, (xdrproc_t)xdr_event_create_args, &args);
 }
 
 struct event_gap {

@@ -23,7 +23,7 @@ static void handle_again(void *object, id_token token, void *context)
     if (move->adopts)
         moving->code = move_adopt(move, FLYT_HANDLE_ADOPT, (xdrproc_t)xdr_handle_create_args, &args);
     if (!moving->code && !move->adopts)
-        moving->code = wire_plain(FLYT_HANDLE_CREATE, (xdrproc_t)xdr_handle_create_args, &args);
+        moving->code = wire_plain(&core_session, FLYT_HANDLE_CREATE, (xdrproc_t)xdr_handle_create_args, &args);
     if (moving->code)
         move_refuse(moving->move, moving->code, "the new server does not give %llu MiB for a memory handle (error %d)",
                     (unsigned long long)(physical->size >> 20), moving->code);
@@ -86,7 +86,7 @@ static void handle_copy(void *object, id_token token, void *context)
         if (!mapped[end])
             continue;
         move_go(move, end);
-        mapping_end(at, physical->size);
+        mapping_end(&core_session, at, physical->size);
     }
     if (at)
         window_give(at, physical->size);

@@ -15,7 +15,7 @@ static int heap_ask(core_context *c, uint64_t offset, heap_result *result)
 {
     heap_args args = { c->wire, offset };
     memset(result, 0, sizeof *result);
-    return wire_call(FLYT_HEAP, (xdrproc_t)xdr_heap_args, &args, (xdrproc_t)xdr_heap_result, result);
+    return wire_call(&core_session, FLYT_HEAP, (xdrproc_t)xdr_heap_args, &args, (xdrproc_t)xdr_heap_result, result);
 }
 
 int kernel_heap_save(struct move *move)
@@ -52,7 +52,7 @@ static int part_give(struct move *move, core_context *c, uint64_t offset, char *
     if (!(move->steps & MOVE_IN))
         return move_store_put(move, &(struct move_part){ KIND_KERNEL_HEAP, c->wire, offset, size }, bytes);
     move_go(move, MOVE_TARGET);
-    return size ? wire_send(FLYT_HEAP_SET, (xdrproc_t)xdr_heap_set_args, &args) : CORE_OK;
+    return size ? wire_send(&core_session, FLYT_HEAP_SET, (xdrproc_t)xdr_heap_set_args, &args) : CORE_OK;
 }
 
 static int part_copy(struct move *move, core_context *c, uint64_t offset, uint64_t size)

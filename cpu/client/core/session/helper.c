@@ -1,6 +1,6 @@
 /*
- * helper.c: the thread that keeps an EVENTS call outstanding, and so always has somebody read the connection. It
- * attends the oldest one (notify.c), acts on its answer, and sends a new one when none is left.
+ * helper.c: the thread of each session that keeps an EVENTS call outstanding, and so always has somebody read the
+ * connection. It attends the oldest one (notify.c), acts on its answer, and sends a new one when none is left.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -25,15 +25,14 @@ static pthread_mutex_t acting = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t  ended;
-    bool            runs;
 } thread_state = { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
 
 /* A session that moves gives no memory back: the server does without the answer. */
-static void recall(const flyt_recall *wanted)
+static void recall(struct client_session *session, const flyt_recall *wanted)
 {
     pthread_mutex_lock(&acting);
     if (!session_moving())
-        memory_recall(wanted->number, wanted->bytes);
+        memory_recall(session, wanted->number, wanted->bytes);
     pthread_mutex_unlock(&acting);
 }
 
@@ -51,24 +50,24 @@ void helper_rest(void)
     pthread_mutex_unlock(&acting);
 }
 
-static void act(rpc_client *client, const flyt_event *event)
+static void act(struct client_session *session, rpc_client *client, const flyt_event *event)
 {
     switch (event->kind) {
     case FLYT_EVENT_HOST_FUNCTION:
-        host_function_due(event->flyt_event_u.due.id, event->flyt_event_u.due.status);
+        host_function_due(session, event->flyt_event_u.due.id, event->flyt_event_u.due.status);
         break;
     case FLYT_EVENT_TEXT:
         wire_queue_text(&event->flyt_event_u.text);
         break;
     case FLYT_EVENT_RECALL:
-        recall(&event->flyt_event_u.recall);
+        recall(session, &event->flyt_event_u.recall);
         break;
     case FLYT_EVENT_LOST:
         if (journal_on()) {
             rpc_client_break(client, event->flyt_event_u.why);
             break;
         }
-        session_lost(NULL, event->flyt_event_u.why);
+        session_lost(session, event->flyt_event_u.why);
         rpc_client_shutdown(client);
         break;
     case FLYT_EVENT_HOST_WANTED:
@@ -85,22 +84,24 @@ static void act(rpc_client *client, const flyt_event *event)
     }
 }
 
-static void *helper_run(void *unused)
+static void *helper_run(void *of)
 {
-    (void)unused;
+    struct client_session *session = of;
+    bool first = session == &core_session;
     cancel_state_off();
     gate_pass();
     for (;;) {
-        struct events_call *call = events_oldest();
-        bool answered = wire_attend(&call->wire), none_left = events_ended(call, answered);
+        struct events_call *call = events_oldest(session);
+        bool answered = wire_attend(&call->wire), none_left = events_ended(session, call, answered);
         /* The next call goes out first, so that the server can speak while we act. */
-        if (answered && none_left && !events_send(NULL, 0))
-            session_lost(NULL, "no memory is left to listen to the server");
+        if (answered && none_left && !events_send(session, NULL, 0))
+            session_lost(session, "no memory is left to listen to the server");
         if (answered)
             for (unsigned i = 0; i < call->result.events.events_len; i++)
-                act(call->wire.client, &call->result.events.events_val[i]);
-        if (answered) {
+                act(session, call->wire.client, &call->result.events.events_val[i]);
+        if (answered)
             tend();
+        if (answered && first) {
             lanes_look();                     /* at least every FLYT_BEAT_SECONDS */
             mover_look();
             recover_report();
@@ -108,30 +109,30 @@ static void *helper_run(void *unused)
         wire_print_texts();
         xdr_free((xdrproc_t)xdr_events_result, &call->result);
         free(call);
-        if (!events_oldest())
+        if (!events_oldest(session))
             break;                            /* the connection is gone */
     }
     pthread_mutex_lock(&thread_state.lock);
-    thread_state.runs = false;
+    session->listened = false;
     pthread_cond_broadcast(&thread_state.ended);
     pthread_mutex_unlock(&thread_state.lock);
     return NULL;
 }
 
-int helper_start(void)
+int helper_start(struct client_session *session)
 {
-    events_open(core_session.client);
-    if (!events_send(NULL, 0))
+    events_open(session);
+    if (!events_send(session, NULL, 0))
         return CORE_OUT_OF_MEMORY;
-    thread_state.runs = true;                 /* before there is a thread */
+    session->listened = true;                 /* before there is a thread */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread;
-    int error = pthread_create(&thread, NULL, helper_run, NULL);
+    int error = pthread_create(&thread, NULL, helper_run, session);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
-        thread_state.runs = false;
+        session->listened = false;
         log_error("cannot start the thread that listens to the GPU server: %s", strerror(error));
         return CORE_OUT_OF_MEMORY;
     }
@@ -144,7 +145,7 @@ void helper_end(rpc_client *client)
     CANCEL_OFF;
     rpc_client_shutdown(client);
     pthread_mutex_lock(&thread_state.lock);
-    while (thread_state.runs)
+    while (core_session.listened)
         pthread_cond_wait(&thread_state.ended, &thread_state.lock);
     pthread_mutex_unlock(&thread_state.lock);
 }

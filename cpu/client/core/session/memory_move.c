@@ -24,7 +24,7 @@ static int span_restore(struct move *move, const struct heap *heap, uint64_t sta
     map_args args = { .context = heap->context->wire, .address = start, .size = size, .piece = heap->piece,
                       .recall = true };
     map_result result = { 0 };
-    int code = wire_call(FLYT_MAP, (xdrproc_t)xdr_map_args, &args, (xdrproc_t)xdr_map_result, &result);
+    int code = wire_call(&core_session, FLYT_MAP, (xdrproc_t)xdr_map_args, &args, (xdrproc_t)xdr_map_result, &result);
     if (!code && result.size != size)
         code = CORE_OUT_OF_MEMORY;
     xdr_free((xdrproc_t)xdr_map_result, &result);

@@ -45,7 +45,7 @@ void move_link_lost(void *context, const char *reason)
 {
     struct move_link *link = context;
     if (atomic_load(&link->adopted))
-        session_lost(NULL, reason);
+        session_lost(&core_session, reason);
 }
 
 /* ---- 1, 2. may it go? ---- */
@@ -59,7 +59,8 @@ int move_ask_source(struct move *move)
         return move_refuse(move, 0, "its server is in the program's own process");
     if (!(core_session.hello.capabilities & FLYT_CAP_MOVES))
         return move_refuse(move, 0, "the old server is of an earlier version");
-    int code = wire_call(FLYT_MOVABLE, (xdrproc_t)xdr_movable_args, &args, (xdrproc_t)xdr_movable_result, &result);
+    int code = wire_call(&core_session, FLYT_MOVABLE, (xdrproc_t)xdr_movable_args, &args,
+                         (xdrproc_t)xdr_movable_result, &result);
     if (!code && *result.refusal)
         code = move_refuse(move, 0, "%s", result.refusal);
     xdr_free((xdrproc_t)xdr_movable_result, &result);
@@ -193,8 +194,8 @@ void move_settle_down(struct move *move, const char *uri, struct move_link *link
     rpc_client_destroy(move->at[MOVE_SOURCE].client);
     free(current);
     current = link;
-    if (helper_start() || rpc_client_lost(core_session.client))
-        session_lost(NULL, "it was lost when the session had just moved to it");
+    if (helper_start(&core_session) || rpc_client_lost(core_session.client))
+        session_lost(&core_session, "it was lost when the session had just moved to it");
 }
 
 void move_link_end(struct move *move, struct move_link *link)
@@ -226,7 +227,8 @@ int move_ask_cluster(struct move *move)
     memset(&result, 0, sizeof result);
     if (!move_permitted(move))
         return move_refuse(move, CORE_NOT_READY, "it was called off");
-    int code = wire_call(FLYT_MOVABLE, (xdrproc_t)xdr_movable_args, &args, (xdrproc_t)xdr_movable_result, &result);
+    int code = wire_call(&core_session, FLYT_MOVABLE, (xdrproc_t)xdr_movable_args, &args,
+                         (xdrproc_t)xdr_movable_result, &result);
     xdr_free((xdrproc_t)xdr_movable_result, &result);
     return code ? move_refuse(move, CORE_SYSTEM_NOT_READY, "the new server was lost (error %d)", code) : CORE_OK;
 }

@@ -29,7 +29,7 @@ static uint64_t bit(const core_context *c) { return UINT64_C(1) << c->wire; }
 static int ask(const core_context *c, const core_context *peer, bool may)
 {
     peer_access_args args = { .context = c->wire, .peer = peer->wire, .may = may };
-    return wire_plain(FLYT_PEER_ACCESS, (xdrproc_t)xdr_peer_access_args, &args);
+    return wire_plain(c->session, FLYT_PEER_ACCESS, (xdrproc_t)xdr_peer_access_args, &args);
 }
 
 static uint64_t devices_reaching(const core_context *peer)

@@ -82,7 +82,8 @@ int reach_hello(rpc_client *client, const void *ticket, size_t ticket_size, flyt
                         .pid = (u_int)getpid(),
                         .ticket = { (u_int)ticket_size, (char *)(uintptr_t)ticket },
                         .wish = wish };
-    return wire_call_to(client, FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args, (xdrproc_t)xdr_hello_result, hello);
+    return wire_call_to(&core_session, client, FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args,
+                        (xdrproc_t)xdr_hello_result, hello);
 }
 
 /* The server may not be what we think: nothing of its first answers is used unchecked. */
@@ -146,7 +147,8 @@ static int move_window(struct move *move)
     int code = CORE_OK;
     if (hello->window != core_session.window || hello->window_size != core_session.window_size) {
         memset(&result, 0, sizeof result);
-        code = wire_call_to(move->at[MOVE_TARGET].client, FLYT_WINDOW_TAKE, (xdrproc_t)xdr_window_take_args, &args,
+        code = wire_call_to(&core_session, move->at[MOVE_TARGET].client, FLYT_WINDOW_TAKE,
+                            (xdrproc_t)xdr_window_take_args, &args,
                             (xdrproc_t)xdr_window_result, &result);
         xdr_free((xdrproc_t)xdr_window_result, &result);
     }

@@ -28,6 +28,7 @@
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/wire/journal.h"
+#include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 #include "replay.h"
 #include "replay_dues.h"
@@ -585,7 +586,7 @@ static void give(struct replay *r)
 {
     for (size_t i = 0; i < r->dues.late_count; i++) {
         journal_give_due(r->dues.late[i].id);
-        host_function_due(r->dues.late[i].id, r->dues.late[i].status);
+        host_function_due(&core_session, r->dues.late[i].id, r->dues.late[i].status);
     }
     replay_texts_give(&r->texts);
 }

@@ -213,7 +213,7 @@ static int attach_hello(const struct manager_place *place)
     if (!hello->major) {
         if (!attach_wait_blame())
             log_error("what listens at %s does not answer as a GPU server: %s. %s", core_session.uri,
-                      *session_loss_reason() ? session_loss_reason() : "its reply makes no sense",
+                      *core_session.loss.reason ? session_loss_reason(&core_session) : "its reply makes no sense",
                       place->count ? "`flytctl server list` shows what runs"
                                    : "Check that FLYT_SERVER names a cricket-rpc-server");
         return CORE_SYSTEM_NOT_READY;
@@ -264,7 +264,7 @@ static void grant_refuse(void)
 {
     context_args args = { .context = 0 };
     if (core_session.hello.granted.context)
-        wire_plain(FLYT_CONTEXT_RELEASE, (xdrproc_t)xdr_context_args, &args);
+        wire_plain(&core_session, FLYT_CONTEXT_RELEASE, (xdrproc_t)xdr_context_args, &args);
     core_session.hello.granted = (flyt_wish){ 0 };
 }
 
@@ -316,7 +316,8 @@ static int attach_window(void)
         }
         window_args args = { .refused = offer };
         window_result result = { 0 };
-        int code = wire_call(FLYT_WINDOW, (xdrproc_t)xdr_window_args, &args, (xdrproc_t)xdr_window_result, &result);
+        int code = wire_call(&core_session, FLYT_WINDOW, (xdrproc_t)xdr_window_args, &args,
+                             (xdrproc_t)xdr_window_result, &result);
         offer = code ? 0 : result.window;
         host = reach_host_size(offer, result.host_size);
         xdr_free((xdrproc_t)xdr_window_result, &result);
@@ -375,7 +376,8 @@ static int attach_once(const struct manager_place *place)
     int silence = reach_is(core_session.uri, "local:") ? 0
                   : session_dead_seconds                  ? session_dead_seconds
                                                           : rpc_silence_seconds();
-    if (rpc_client_create(channel, &rpc_flyt_program, silence, session_lost, NULL, &core_session.client, error) < 0) {
+    if (rpc_client_create(channel, &rpc_flyt_program, silence, session_lost, &core_session, &core_session.client,
+                          error) < 0) {
         log_error("cannot use the connection to %s: %s", core_session.uri, error);
         return CORE_SYSTEM_NOT_READY;
     }
@@ -385,7 +387,7 @@ static int attach_once(const struct manager_place *place)
     if (core_perf.no_spin)
         rpc_client_set_spinning(core_session.client, false);
     if ((code = attach_hello(place)) || (code = attach_check()) || (code = attach_window()) ||
-        (recover_watch(), code = device_snapshot()) || (code = objects_open()) || (code = helper_start()))
+        (recover_watch(), code = device_snapshot()) || (code = objects_open()) || (code = helper_start(&core_session)))
         rpc_client_shutdown(core_session.client);   /* kept: nobody frees what a late caller may look at */
     else if (!device_count() || client_device_find(0)->wire)
         grant_refuse();

@@ -19,7 +19,8 @@ int core_usage(struct core_usage **programs, unsigned *count, uint64_t *limit)
     *limit = 0;
     if (!(core_session.hello.capabilities & FLYT_CAP_USAGE))
         return CORE_NOT_SUPPORTED;
-    int code = wire_call(FLYT_USAGE, (xdrproc_t)xdr_usage_args, &args, (xdrproc_t)xdr_usage_result, &result);
+    int code = wire_call(&core_session, FLYT_USAGE, (xdrproc_t)xdr_usage_args, &args, (xdrproc_t)xdr_usage_result,
+                         &result);
     u_int found = code ? 0 : result.programs.programs_len;
     if (!code && !(*programs = calloc(found ? found : 1, sizeof **programs)))
         code = CORE_OUT_OF_MEMORY;

@@ -26,7 +26,7 @@
 #include "cpu/common/lock.h"
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/wire/state.h"
-#include "stream.h"
+#include "context.h"
 
 enum { FREE = 512, BLOCK = 2048, POOL_BLOCKS = 40, ASK_AT = 8, ASK_AT_ONCE = 16 };
 
@@ -106,9 +106,9 @@ static void confirm(struct client_stream *s)
 
 /* ---- asking ---- */
 
-static bool usable(void)
+static bool usable(const struct client_stream *s)
 {
-    return session_ready() && !rpc_client_lost(core_session.client);
+    return session_ready() && !rpc_client_lost(s->context->session->client);
 }
 
 /* In any thread: all that the stream had been given when it was asked is done. */
@@ -140,7 +140,7 @@ static void ask(struct client_stream *s)
     b->asked_at = atomic_load(&s->sent);
     wire_prepare(&b->call, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &b->args, (xdrproc_t)xdr_plain_result,
                  &b->result);
-    wire_submit_detached(&b->call, answered);
+    wire_submit_detached(s->context->session, &b->call, answered);
 }
 
 /* False: it is asked already. */
@@ -191,7 +191,7 @@ void backlog_wait(struct client_stream *s)
             atomic_fetch_add(&b->granted, BLOCK);
             room = true;
         }
-        if (room || !usable())
+        if (room || !usable(s))
             break;
         if (!reclaim(s))
             pthread_cond_wait(&pool.changed, &pool.lock);

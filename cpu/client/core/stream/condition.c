@@ -283,7 +283,7 @@ void core_device_graph_drop(uint64_t executable)
     device_graph_drop_args args = { executable };
     device_graph_forget(executable);
     if (!core_enter())
-        wire_send(FLYT_DEVICE_GRAPH_DROP, (xdrproc_t)xdr_device_graph_drop_args, &args);
+        wire_send(&core_session, FLYT_DEVICE_GRAPH_DROP, (xdrproc_t)xdr_device_graph_drop_args, &args);
 }
 
 int graph_end_op(struct client_stream *s, const struct op *op)

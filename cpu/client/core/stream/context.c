@@ -28,10 +28,12 @@ static struct {
 
 static void context_set(core_context *c, flyt_id wire, int device, bool primary)
 {
+    const struct client_device *facts = client_device_find(device);
     c->wire = wire;
+    c->session = facts->session;
     c->device = device;
     c->primary = primary;
-    c->facts = &client_device_find(device)->public;
+    c->facts = &facts->public;
 }
 
 int context_open(void)
@@ -51,13 +53,45 @@ core_context *core_context_primary(int device)
     return core_attach() == CORE_OK && client_device_find(device) ? &contexts[device] : NULL;
 }
 
-int context_enter(const core_context *c)
+/* Of the context that is current in this thread; NULL: none is. */
+static struct client_session *context_session(void) { return core_current ? core_current->session : NULL; }
+
+/* Of several sessions: that of the thread's context. */
+int core_sticky(void)
 {
-    int code = core_enter();
+    if (!session_ready())
+        return CORE_OK;
+    struct client_session *session = session_several() ? context_session() : &core_session;
+    int code = session ? atomic_load_explicit(&session->sticky, memory_order_relaxed) : session_sticky_of_all();
+    return code == CORE_DEVICE_UNAVAILABLE ? session_loss_wait(session ? session : &core_session, code) : code;
+}
+
+int core_take_latched(void)
+{
+    if (!session_ready())
+        return CORE_OK;
+    struct client_session *session = session_several() ? context_session() : &core_session;
+    if (!session || !atomic_load_explicit(&session->latched, memory_order_relaxed))
+        return CORE_OK;
+    return atomic_exchange(&session->latched, 0);
+}
+
+/* As core_enter, where it is known whose session it concerns. */
+static int enter(const core_context *c)
+{
+    int code = core_attach();
     if (code)
         return code;
     if (!c)
-        return CORE_INVALID_CONTEXT;
+        return (code = core_enter()) ? code : CORE_INVALID_CONTEXT;
+    return atomic_load_explicit(&c->session->sticky, memory_order_relaxed);
+}
+
+int context_enter(const core_context *c)
+{
+    int code = enter(c);
+    if (code)
+        return code;
     switch (atomic_load_explicit(&c->live, memory_order_acquire)) {
     case CONTEXT_MADE:
         return CORE_OK;
@@ -70,11 +104,9 @@ int context_enter(const core_context *c)
 
 int core_context_enter(const core_context *c)
 {
-    int code = core_enter();
+    int code = enter(c);
     if (code)
         return code;
-    if (!c)
-        return CORE_INVALID_CONTEXT;
     return atomic_load_explicit(&c->live, memory_order_acquire) ? CORE_OK : CORE_CONTEXT_DESTROYED;
 }
 

@@ -15,6 +15,7 @@ struct core_context {
     atomic_int  live;                 /* enum context_life; CONTEXT_NONE: it does not exist */
     bool        primary;
     flyt_id     wire;                 /* its id, and its place in tables that have one for each context */
+    struct client_session *session;   /* of the device */
     int         device;
     const struct core_device *facts;
     atomic_uint_fast64_t generation;  /* counts its ends */
@@ -55,7 +56,7 @@ bool context_lock_promised(core_context *);
 /* Those that the server has made; NULL: the first, and behind the last. */
 core_context *context_next(const core_context *);
 core_context *context_next_promised(const core_context *);  /* those that are promised */
-int  context_round_trip(void);                              /* a query that waits for its answer */
+int  context_round_trip(struct client_session *);           /* a query that waits for its answer */
 core_context *context_of_wire(flyt_id);                     /* NULL: none ever had this id */
 uint64_t context_count(void);                               /* that exist */
 bool context_only_one(void);                                /* at most one exists */

@@ -38,7 +38,7 @@ int context_finish(core_context *c)
 {
     uint64_t sent = atomic_load(&c->sent), serial = stream_serial();
     context_args args = { .context = c->wire };
-    int code = wire_plain(FLYT_CONTEXT_SYNC, (xdrproc_t)xdr_context_args, &args);
+    int code = wire_plain(c->session, FLYT_CONTEXT_SYNC, (xdrproc_t)xdr_context_args, &args);
     if (code)
         return code;
     pending_wait_context(c, serial);
@@ -72,13 +72,15 @@ int core_context_synchronize(core_context *c)
     return mirror_synchronised();
 }
 
-int context_round_trip(void)
+int context_round_trip(struct client_session *session)
 {
     core_context *c = context_next(NULL);
+    while (c && c->session != session)
+        c = context_next(c);
     if (!c)
         return CORE_OK;
     stream_args args = { .stream = c->legacy.wire };
-    int result = wire_plain(FLYT_STREAM_QUERY, (xdrproc_t)xdr_stream_args, &args);
+    int result = wire_plain(c->session, FLYT_STREAM_QUERY, (xdrproc_t)xdr_stream_args, &args);
     return result == CORE_NOT_READY ? CORE_OK : result;
 }
 
@@ -92,7 +94,8 @@ int core_limit_set(core_context *c, int limit, size_t value)
         return code;
     limit_args args = { .context = c->wire, .limit = limit, .value = value };
     limit_result result = { 0 };
-    code = wire_call(FLYT_LIMIT_SET, (xdrproc_t)xdr_limit_args, &args, (xdrproc_t)xdr_limit_result, &result);
+    code = wire_call(c->session, FLYT_LIMIT_SET, (xdrproc_t)xdr_limit_args, &args, (xdrproc_t)xdr_limit_result,
+                     &result);
     xdr_free((xdrproc_t)xdr_limit_result, &result);
     return code;
 }

@@ -103,7 +103,7 @@ static int graph_again(struct move *move, const struct kept_graph *graph)
     if (!code)
         code = move_stream(move, graph->context, &args.stream);
     if (!code)
-        code = wire_send(FLYT_DEVICE_GRAPH, (xdrproc_t)xdr_device_graph_args, &args);
+        code = wire_send(&core_session, FLYT_DEVICE_GRAPH, (xdrproc_t)xdr_device_graph_args, &args);
     xdr_free((xdrproc_t)xdr_device_graph_args, (char *)&args);
     return code;
 }

@@ -43,7 +43,7 @@ static int event_enter(core_event token, struct client_event **out)
     if (code)
         return code;
     *out = id_table_find(event_table, token);
-    return *out ? CORE_OK : CORE_INVALID_HANDLE;
+    return *out ? atomic_load_explicit(&(*out)->context->session->sticky, memory_order_relaxed) : CORE_INVALID_HANDLE;
 }
 
 int core_event_check(core_event token)
@@ -98,7 +98,7 @@ int core_event_create(core_context *c, unsigned flags, core_event *out)
         return CORE_OUT_OF_MEMORY;
     event_create_args args = { .event = index, .context = c->wire,
                                .flags = flags & ~(unsigned)FLAG_INTERPROCESS };
-    code = wire_send(FLYT_EVENT_CREATE, (xdrproc_t)xdr_event_create_args, &args);
+    code = wire_send(c->session, FLYT_EVENT_CREATE, (xdrproc_t)xdr_event_create_args, &args);
     *out = token;
     return code;
 }
@@ -122,7 +122,7 @@ int core_event_destroy(core_event token)
     if (!e)
         return CORE_INVALID_HANDLE;
     event_args args = { .event = e->wire };
-    code = wire_send(FLYT_EVENT_DESTROY, (xdrproc_t)xdr_event_args, &args);
+    code = wire_send(e->context->session, FLYT_EVENT_DESTROY, (xdrproc_t)xdr_event_args, &args);
     if (e->cell.arena)
         cell_close(&e->cell);
     event_recycle(e, id_token_index(token));
@@ -253,7 +253,7 @@ static void learn_done(const struct recorded *r, void (*learn)(struct client_str
 static int event_ask(struct client_event *e, uint32_t procedure)
 {
     event_args args = { .event = e->wire };
-    return wire_plain(procedure, (xdrproc_t)xdr_event_args, &args);
+    return wire_plain(e->context->session, procedure, (xdrproc_t)xdr_event_args, &args);
 }
 
 int core_event_synchronize(core_event token)

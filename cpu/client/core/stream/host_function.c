@@ -78,7 +78,7 @@ static void *host_run(void *unused)
         if (f.writes)
             pending_writer_ends();
         throttle_ends();
-        events_tell_done(&id, 1);             /* before the id may be used again */
+        events_tell_done(f.point.stream->context->session, &id, 1);             /* before the id may be used again */
         pthread_mutex_lock(&hosts.lock);
         hosts.slots[id] = (struct client_host_function){ .next = hosts.spare };
         hosts.spare = id;
@@ -147,7 +147,7 @@ int host_function_put(struct client_stream *s, void (*function)(void *, int), vo
     code = stream_send(s, &(struct stream_call){ FLYT_HOST_FUNCTION, (xdrproc_t)xdr_host_function_args, &args,
                                                  .weighty = true }, NULL);
     if (!code)
-        rpc_client_flush(core_session.client);
+        rpc_client_flush(s->context->session->client);
     /* a lost connection is the next call's error: `user` must not be freed twice */
     return CORE_OK;
 }
@@ -160,10 +160,10 @@ flyt_id host_function_ids(void)
     return size;
 }
 
-void host_function_due(flyt_id id, int status)
+void host_function_due(struct client_session *session, flyt_id id, int status)
 {
     pthread_mutex_lock(&hosts.lock);
-    if (id && id < hosts.size && hosts.slots[id].used) {
+    if (id && id < hosts.size && hosts.slots[id].used && hosts.slots[id].point.stream->context->session == session) {
         hosts.slots[id].used = false;         /* once only, whatever the server says */
         hosts.slots[id].status = status;
         hosts.slots[id].next = 0;

@@ -222,7 +222,7 @@ int stream_wait_for(struct client_stream *s)
     struct point point = stream_point(s);
     stream_args args = { .stream = s->wire };
     gate_note_stream(atomic_load(&s->token));
-    int code = wire_plain(FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &args);
+    int code = wire_plain(s->context->session, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &args);
     gate_note_stream(0);
     if (code)
         return code;

@@ -21,7 +21,7 @@ void mirror_open(uint64_t base, uint64_t size)
 static int host_call(uint32_t procedure, uint64_t address, uint64_t size)
 {
     host_args args = { .address = address, .size = size };
-    return wire_plain(procedure, (xdrproc_t)xdr_host_args, &args);
+    return wire_plain(&core_session, procedure, (xdrproc_t)xdr_host_args, &args);
 }
 
 int mirror_call_add(uint64_t address, uint64_t size) { return host_call(FLYT_HOST_ADD, address, size); }
@@ -30,14 +30,15 @@ int mirror_call_remove(uint64_t address, uint64_t size) { return host_call(FLYT_
 int mirror_call_patch(const void *bytes, size_t size, bool more)
 {
     host_patch_args args = { more, { (u_int)size, (char *)(uintptr_t)bytes } };
-    return wire_send(FLYT_HOST_PATCH, (xdrproc_t)xdr_host_patch_args, &args);
+    return wire_send(&core_session, FLYT_HOST_PATCH, (xdrproc_t)xdr_host_patch_args, &args);
 }
 
 int mirror_call_changes(uint64_t from, uint64_t *next, bool (*apply)(const uint8_t *bytes, size_t size))
 {
     host_changes_args args = { .from = from };
     host_changes_result result = { 0 };
-    int code = wire_call(FLYT_HOST_CHANGES, (xdrproc_t)xdr_host_changes_args, &args, (xdrproc_t)xdr_host_changes_result,
+    int code = wire_call(&core_session, FLYT_HOST_CHANGES, (xdrproc_t)xdr_host_changes_args, &args,
+                         (xdrproc_t)xdr_host_changes_result,
                          &result);
     bool good = apply((const uint8_t *)result.patch.patch_val, result.patch.patch_len);
     *next = good ? result.next : 0;
@@ -45,7 +46,7 @@ int mirror_call_changes(uint64_t from, uint64_t *next, bool (*apply)(const uint8
     if (good)
         return code;
     log_error("the GPU server told of changes in pinned memory that it does not have; the connection is closed");
-    session_lost(NULL, "it broke the protocol");
+    session_lost(&core_session, "it broke the protocol");
     rpc_client_shutdown(core_session.client);
     return CORE_DEVICE_UNAVAILABLE;
 }
@@ -53,7 +54,7 @@ int mirror_call_changes(uint64_t from, uint64_t *next, bool (*apply)(const uint8
 void mirror_call_served(flyt_id id, int code)
 {
     host_served_args args = { .id = id, .result = code };
-    wire_send(FLYT_HOST_SERVED, (xdrproc_t)xdr_host_served_args, &args);
+    wire_send(&core_session, FLYT_HOST_SERVED, (xdrproc_t)xdr_host_served_args, &args);
     mirror_call_flush();
 }
 

@@ -61,7 +61,7 @@ static int confirm(struct move *move, flyt_id stream)
     memset(&pipe->confirmed, 0, sizeof pipe->confirmed);
     wire_prepare(&pipe->confirm, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &pipe->confirm_args,
                  (xdrproc_t)xdr_plain_result, &pipe->confirmed);
-    wire_submit(&pipe->confirm);
+    wire_submit(&core_session, &pipe->confirm);
     pipe->confirming = true;
     pipe->unconfirmed = 0;
     pipe->unconfirmed_pieces = 0;
@@ -74,7 +74,7 @@ static int piece_send(struct move *move, core_context *c, const struct moving_pi
     move_go(move, MOVE_TARGET);
     int code = move_stream(move, c, &args.stream);
     if (!code)
-        code = wire_send(FLYT_COPY_BOX_IN, (xdrproc_t)xdr_copy_box_in_args, &args);
+        code = wire_send(&core_session, FLYT_COPY_BOX_IN, (xdrproc_t)xdr_copy_box_in_args, &args);
     move->pipe->unconfirmed += size_of(&args.extent);
     move->copied += size_of(&args.extent);
     move->pipe->unconfirmed_pieces += piece->args.via.lane != 0;
@@ -166,7 +166,7 @@ static int piece_ask(struct move *move, core_context *c, uint64_t object, uint64
         piece->args.via = (flyt_via){ FLYT_MAX_LANES + 1 + pipe->asked % move->direct_lanes, ++move->direct_transfer };
     wire_prepare(&piece->call, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &piece->args,
                  (xdrproc_t)xdr_copy_out_result, &piece->bytes);
-    wire_submit(&piece->call);
+    wire_submit(&core_session, &piece->call);
     pipe->asked++;
     return CORE_OK;
 }

@@ -40,7 +40,7 @@ int move_place_at(struct move *move, core_context *c, int kind, const uint64_t *
     place_args args = { .context = c->wire, .kind = kind, .numbers = { count, (uint64_t *)(uintptr_t)numbers } };
     if (!(move->at[MOVE_TARGET].hello.capabilities & FLYT_CAP_PLACES))
         return move_refuse(move, 0, "the new server is of an earlier version");
-    return wire_send(FLYT_PLACE, (xdrproc_t)xdr_place_args, &args);
+    return wire_send(&core_session, FLYT_PLACE, (xdrproc_t)xdr_place_args, &args);
 }
 
 /* ---- the store ---- */
@@ -68,11 +68,11 @@ int move_stream_end(struct move *move)
         if (!move->stream_made[end])
             continue;
         move_go(move, end);
-        int ended = wire_plain(FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &args);
+        int ended = wire_plain(&core_session, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &args);
         code = code ? code : ended;
-        wire_send(FLYT_STREAM_DESTROY, (xdrproc_t)xdr_stream_args, &args);
+        wire_send(&core_session, FLYT_STREAM_DESTROY, (xdrproc_t)xdr_stream_args, &args);
         context_args context = { .context = move->streaming->wire };
-        wire_plain(FLYT_CONTEXT_SYNC, (xdrproc_t)xdr_context_args, &context);      /* now the id may be used again */
+        wire_plain(&core_session, FLYT_CONTEXT_SYNC, (xdrproc_t)xdr_context_args, &context); /* now the id is free */
         move->stream_made[end] = false;
     }
     move->streaming = NULL;
@@ -90,7 +90,7 @@ int move_stream(struct move *move, core_context *c, flyt_id *out)
     if (move->stream_made[move->now])
         return CORE_OK;
     stream_create_args args = { .stream = move->stream, .context = c->wire, .flags = STREAM_NON_BLOCKING };
-    code = wire_send(FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
+    code = wire_send(&core_session, FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
     move->stream_made[move->now] = !code;
     return code;
 }

@@ -27,23 +27,24 @@ struct chunk {
 };
 
 static struct chunk *_Atomic directory[CHUNKS];             /* by wire id, above FLYT_FIRST_STREAM */
-static struct rpc_shared_memory shared;                     /* numbers NULL: none are published */
-static atomic_bool stale;                                   /* `shared` is that of a server that was lost */
+static atomic_bool stale;                                   /* what is shared is that of a server that was lost */
 static _Atomic uint64_t unpublished;                        /* stays 0 */
 
 void progress_open(void)
 {
-    rpc_client_shared_memory(core_session.client, &shared);
+    for (struct client_session *session = &core_session; session; session = session->next)
+        rpc_client_shared_memory(session->client, &session->shared);
     atomic_store(&stale, false);
 }
 
 void progress_forget(void) { atomic_store(&stale, true); }
 
-_Atomic uint64_t *progress_published(flyt_id wire)
+_Atomic uint64_t *progress_published(const core_context *c, flyt_id wire)
 {
+    const struct rpc_shared_memory *shared = &c->session->shared;
     /* what a program learns there is not in the journal */
-    bool published = shared.numbers && wire < shared.number_count && !journal_on() && !atomic_load(&stale);
-    return published ? &shared.numbers[wire] : &unpublished;
+    bool published = shared->numbers && wire < shared->number_count && !journal_on() && !atomic_load(&stale);
+    return published ? &shared->numbers[wire] : &unpublished;
 }
 
 static bool raise_to(atomic_uint_fast64_t *value, uint64_t to)
@@ -87,6 +88,8 @@ static atomic_uint_fast64_t serials;
 
 uint64_t progress_next_serial(void)
 {
+    if (session_several())                /* each connection has a lock of its own */
+        return atomic_fetch_add(&serials, 1) + 1;
     uint64_t serial = atomic_load_explicit(&serials, memory_order_relaxed) + 1;
     atomic_store_explicit(&serials, serial, memory_order_release);
     return serial;
@@ -122,9 +125,11 @@ static struct client_stream *by_wire(flyt_id wire)
     return chunk ? atomic_load_explicit(&chunk->at[index % CHUNK], memory_order_acquire) : NULL;
 }
 
-void stream_progress(flyt_id wire, uint64_t done)
+void stream_progress(const struct client_session *session, flyt_id wire, uint64_t done)
 {
     struct client_stream *s = by_wire(wire);
+    if (s && (!s->context || s->context->session != session))
+        s = NULL;                         /* a server says nothing of another one's streams */
     done += s ? atomic_load(&s->base) : 0;
     if (s && done <= atomic_load(&s->numbered))   /* more than was ever sent: not to be believed */
         stream_ended(s, done);

@@ -83,7 +83,7 @@ int stream_send(struct client_stream *s, const struct stream_call *call, struct 
         early_return_before(s->context);
     pthread_mutex_lock(&s->lock);
     number_begin(&mine, s, call->weighty, call->bytes);
-    int code = wire_send_placed(call->procedure, call->encode, call->args, &mine.place);
+    int code = wire_send_placed(s->context->session, call->procedure, call->encode, call->args, &mine.place);
     pthread_mutex_unlock(&s->lock);
     if (point)
         *point = mine.point;
@@ -103,7 +103,7 @@ int stream_send_ready(struct client_stream *s, uint32_t procedure, uint8_t *reco
         early_return_before(s->context);
     pthread_mutex_lock(&s->lock);
     number_begin(&mine, s, true, size);
-    int code = wire_send_ready(procedure, record, size, &mine.place);
+    int code = wire_send_ready(s->context->session, procedure, record, size, &mine.place);
     pthread_mutex_unlock(&s->lock);
     return code;
 }
@@ -161,7 +161,7 @@ int stream_send_shares(struct stream_share *shares, unsigned count, uint32_t pro
     shares_lock(shares, count);
     for (unsigned i = 0; i < count; i++)
         number_several(&all[i], shares[i].stream, shares[i].calls, shares[i].weighty, shares[i].bytes);
-    int code = wire_send_placed(procedure, encode, args, &sharing.place);
+    int code = wire_send_placed(shares[0].stream->context->session, procedure, encode, args, &sharing.place);
     for (unsigned i = count; i--;) {
         pthread_mutex_unlock(&shares[i].stream->lock);
         shares[i].place = all[i].point;
@@ -179,8 +179,8 @@ void client_stream_submit(struct client_stream *s, struct wire_call *call, void 
     mine.told = told;
     call->rpc.place = &mine.place;
     if (arrived)
-        wire_submit_detached(call, arrived);
+        wire_submit_detached(s->context->session, call, arrived);
     else
-        wire_submit(call);
+        wire_submit(s->context->session, call);
     pthread_mutex_unlock(&s->lock);
 }

@@ -335,7 +335,7 @@ static int upload_some(const struct core_sequence *q, size_t first, size_t *behi
     }
     *behind = i;
     graph_set_args args = { q->wire, (u_int)c->count, (u_int)first, { (u_int)count, calls } };
-    int code = wire_send(FLYT_GRAPH_SET, (xdrproc_t)xdr_graph_set_args, &args);
+    int code = wire_send(&core_session, FLYT_GRAPH_SET, (xdrproc_t)xdr_graph_set_args, &args);
     free(calls);
     return code;
 }
@@ -414,7 +414,7 @@ void core_sequence_destroy(core_sequence *q)
     graph_args args = { .graph = q->wire };
     if (!core_enter()) {
         if (q->sent)
-            wire_send(FLYT_GRAPH_DROP, (xdrproc_t)xdr_graph_args, &args);
+            wire_send(&core_session, FLYT_GRAPH_DROP, (xdrproc_t)xdr_graph_args, &args);
         id_table_remove(table, q->token);
         id_table_release(table, q->wire);
     }

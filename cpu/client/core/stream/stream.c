@@ -62,7 +62,7 @@ void stream_open_context(core_context *c)
     backlog_leave(s);
     s->context = c;
     s->wire = c->wire;
-    s->published = progress_published(c->wire);
+    s->published = progress_published(c, c->wire);
     s->listed = true;                         /* it is looked at in any case (idle.c) */
 }
 
@@ -72,9 +72,9 @@ void stream_open_context(core_context *c)
 static void release_retired(void)
 {
     FLYT_ASSERT_HELD(&lists.lock);
-    uint64_t confirmed = wire_confirmed();
     struct retired *r;
-    while ((r = lists.retired) && r->serial <= confirmed && !pending_refer_to(r->stream) && backlog_leave(r->stream)) {
+    while ((r = lists.retired) && r->serial <= wire_confirmed(r->stream->context->session) &&
+           !pending_refer_to(r->stream) && backlog_leave(r->stream)) {
         struct client_stream *s = r->stream;
         lists.retired = r->next;
         free(r);
@@ -129,7 +129,7 @@ static struct client_stream *stream_new(core_context *c, unsigned flags, int pri
     s->context = c;
     s->flags = flags;
     s->priority = priority;
-    s->published = progress_published(index);
+    s->published = progress_published(c, index);
     atomic_store(&s->base, 0);
     s->counted = 0;
     atomic_store(&s->recorder, NULL);
@@ -164,7 +164,7 @@ static void stream_retire(struct client_stream *s)
     pthread_mutex_lock(&lists.lock);
     atomic_store(&s->token, 0);
     if (r) {
-        *r = (struct retired){ .stream = s, .serial = wire_next_serial() };
+        *r = (struct retired){ .stream = s, .serial = wire_next_serial(s->context->session) };
         if (!lists.retired)
             lists.last = &lists.retired;
         *lists.last = r;
@@ -178,7 +178,7 @@ static int stream_create(core_context *c, unsigned flags, int priority, struct c
     if (!(*out = stream_new(c, flags, priority)))
         return CORE_OUT_OF_MEMORY;
     stream_create_args args = { .stream = (*out)->wire, .context = c->wire, .flags = flags, .priority = priority };
-    return wire_send(FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
+    return wire_send(c->session, FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
 }
 
 /* What the context must wait for holds for new streams too. */
@@ -230,7 +230,7 @@ core_stream stream_lend(struct client_stream *s, core_context *c)
 {
     s->context = c;
     s->flags = STREAM_NON_BLOCKING;
-    s->published = progress_published(UINT32_MAX);
+    s->published = progress_published(c, UINT32_MAX);
     s->listed = true;
     uint64_t token = id_table_add(table, s, NULL);
     atomic_store(&s->token, token);
@@ -282,7 +282,7 @@ static int stream_destroy(uint64_t token)
     if (!stream_alone_idle(s))
         raise_to(&c->orphaned, atomic_load(&c->sent));
     stream_args args = { .stream = s->wire };
-    int code = wire_send(FLYT_STREAM_DESTROY, (xdrproc_t)xdr_stream_args, &args);
+    int code = wire_send(c->session, FLYT_STREAM_DESTROY, (xdrproc_t)xdr_stream_args, &args);
     stream_retire(s);
     return code;
 }
@@ -344,7 +344,7 @@ static void stream_again(void *object, id_token token, void *context)
     stream_create_args args = { .stream = s->wire, .context = s->context->wire, .flags = s->flags,
                                 .priority = s->priority };
     if (!*code)
-        *code = wire_send(FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
+        *code = wire_send(s->context->session, FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
 }
 
 int stream_restore(struct move *move)
@@ -361,7 +361,7 @@ static void stream_adopt(struct client_stream *s, void *unused)
     (void)unused;
     stream_finished(s, atomic_load(&s->numbered));
     atomic_store(&s->base, atomic_load(&s->numbered));
-    s->published = progress_published(s->wire);
+    s->published = progress_published(s->context, s->wire);
 }
 
 void stream_moved(struct move *move, bool moved)
@@ -465,7 +465,7 @@ int core_stream_query(core_context *c, core_stream token)
     uint64_t news = wire_news();
     struct point point = stream_point(s);
     stream_args args = { .stream = s->wire };
-    code = wire_plain(FLYT_STREAM_QUERY, (xdrproc_t)xdr_stream_args, &args);
+    code = wire_plain(s->context->session, FLYT_STREAM_QUERY, (xdrproc_t)xdr_stream_args, &args);
     if (code == CORE_NOT_READY)
         wire_not_ready(&s->asked, news);
     if (code)

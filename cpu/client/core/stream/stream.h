@@ -165,10 +165,11 @@ void progress_open(void);                                   /* at attach */
 /* The server is lost: no stream that comes takes what its shared memory says; those that are there take nothing of it,
    as the program is protected. */
 void progress_forget(void);
-_Atomic uint64_t *progress_published(flyt_id wire);         /* struct client_stream.published */
+/* struct client_stream.published, of a stream of the context */
+_Atomic uint64_t *progress_published(const core_context *, flyt_id wire);
 /* Numbers of that id are this stream's; NULL: nobody's. false: no memory. */
 bool progress_direct(flyt_id wire, struct client_stream *);
-void stream_progress(flyt_id wire, uint64_t done);          /* so says a reply */
+void stream_progress(const struct client_session *, flyt_id wire, uint64_t done);      /* so says a reply */
 void stream_ended(struct client_stream *, uint64_t number); /* everything up to number has ended */
 void stream_finished(struct client_stream *, uint64_t number); /* so says the answer to a call that waited for it */
 bool stream_is_published(const struct client_stream *);

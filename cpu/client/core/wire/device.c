@@ -223,6 +223,7 @@ int device_snapshot(void)
     for (int i = 0; i < count; i++) {
         const flyt_device *from = &hello->devices.devices_val[chosen[i]];
         struct client_device *d = &devices[i].device;
+        d->session = &core_session;
         d->wire = chosen[i];
         d->public = (struct core_device){ .name = from->name,
                                           .pci_bus_id = from->pci_bus_id,

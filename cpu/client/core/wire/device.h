@@ -8,7 +8,10 @@
 #include "cpu/rpc/rpc.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 
+struct client_session;
+
 struct client_device {
+    struct client_session *session;
     int  wire;                        /* its number on the server */
     struct core_device public;
 };

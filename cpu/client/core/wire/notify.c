@@ -10,66 +10,59 @@
 #include "notify.h"
 #include "state.h"
 
-static struct {
-    pthread_mutex_t     lock;
-    struct events_call *first, **last;
-    unsigned            acknowledged;
-    rpc_client         *client;
-} queue = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-void events_open(rpc_client *client)
+void events_open(struct client_session *session)
 {
-    pthread_mutex_lock(&queue.lock);
-    queue.client = client;
-    queue.acknowledged = 0;
-    pthread_mutex_unlock(&queue.lock);
+    pthread_mutex_lock(&session->events.lock);
+    session->events.client = session->client;
+    session->events.acknowledged = 0;
+    pthread_mutex_unlock(&session->events.lock);
 }
 
-bool events_send(const flyt_id *ids, unsigned count)
+bool events_send(struct client_session *session, const flyt_id *ids, unsigned count)
 {
     struct events_call *call = calloc(1, sizeof *call);
     if (!call)
         return false;
-    pthread_mutex_lock(&queue.lock);
-    call->args.acknowledged = queue.acknowledged;
+    pthread_mutex_lock(&session->events.lock);
+    call->args.acknowledged = session->events.acknowledged;
     call->args.host_functions_done.host_functions_done_len = count;
     /* read before submit returns */
     call->args.host_functions_done.host_functions_done_val = (flyt_id *)(uintptr_t)ids;
     wire_prepare(&call->wire, FLYT_EVENTS, (xdrproc_t)xdr_events_args, &call->args, (xdrproc_t)xdr_events_result,
                  &call->result);
-    if (!queue.first)
-        queue.last = &queue.first;
-    *queue.last = call;
-    queue.last = &call->next;
-    rpc_client *client = queue.client;
-    wire_submit_to(client, &call->wire);      /* under the lock: the queue is in the order sent */
-    pthread_mutex_unlock(&queue.lock);
+    if (!session->events.first)
+        session->events.last = &session->events.first;
+    *session->events.last = call;
+    session->events.last = &call->next;
+    rpc_client *client = session->events.client;
+    wire_submit_to(session, client, &call->wire);      /* under the lock: the queue is in the order sent */
+    pthread_mutex_unlock(&session->events.lock);
     rpc_client_flush(client);
     return true;
 }
 
-void events_tell_done(const flyt_id *ids, unsigned count)
+void events_tell_done(struct client_session *session, const flyt_id *ids, unsigned count)
 {
     for (unsigned at = 0; at < count; at += FLYT_MAX_EVENTS)
-        if (!events_send(ids + at, count - at < FLYT_MAX_EVENTS ? count - at : FLYT_MAX_EVENTS))
-            session_lost(NULL, "no memory is left to tell the server that a host function has ended");
+        if (!events_send(session, ids + at, count - at < FLYT_MAX_EVENTS ? count - at : FLYT_MAX_EVENTS))
+            session_lost(session, "no memory is left to tell the server that a host function has ended");
 }
 
-struct events_call *events_oldest(void)
+struct events_call *events_oldest(struct client_session *session)
 {
-    pthread_mutex_lock(&queue.lock);
-    struct events_call *call = queue.first;
-    pthread_mutex_unlock(&queue.lock);
+    pthread_mutex_lock(&session->events.lock);
+    struct events_call *call = session->events.first;
+    pthread_mutex_unlock(&session->events.lock);
     return call;
 }
 
-bool events_ended(struct events_call *call, bool answered)
+bool events_ended(struct client_session *session, struct events_call *call, bool answered)
 {
-    pthread_mutex_lock(&queue.lock);
+    pthread_mutex_lock(&session->events.lock);
     if (answered)
-        queue.acknowledged = call->result.serial;
-    queue.first = call->next;
-    bool none_left = !queue.first;
-    pthread_mutex_unlock(&queue.lock);
+        session->events.acknowledged = call->result.serial;
+    session->events.first = call->next;
+    bool none_left = !session->events.first;
+    pthread_mutex_unlock(&session->events.lock);
     return none_left;
 }

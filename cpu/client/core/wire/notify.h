@@ -12,17 +12,19 @@ struct events_call {
     events_result       result;
     struct events_call *next;
 };
-void events_open(rpc_client *);                             /* from here on to this server; none is outstanding */
-bool events_send(const flyt_id *host_functions_done, unsigned count);      /* false: no memory */
+/* From here on to the session's present server; none is outstanding. */
+void events_open(struct client_session *);
+bool events_send(struct client_session *, const flyt_id *host_functions_done, unsigned count); /* false: no memory */
 /* Informs the server that host functions have ended. */
-void events_tell_done(const flyt_id *ids, unsigned count);
-struct events_call *events_oldest(void);                    /* NULL: none */
-bool events_ended(struct events_call *, bool answered);     /* the oldest; the caller frees it. Was it the last one? */
-int  helper_start(void);
+void events_tell_done(struct client_session *, const flyt_id *ids, unsigned count);
+struct events_call *events_oldest(struct client_session *);                    /* NULL: none */
+/* The oldest; the caller frees it. Was it the last one? */
+bool events_ended(struct client_session *, struct events_call *, bool answered);
+int  helper_start(struct client_session *);
 /* While the session moves: what the helper does now for the server has been done when it returns, and it begins nothing
    more; it goes on listening. */
 void helper_rest(void);
-/* Ends the connection that the helper listens to, and waits until the helper has ended. */
+/* Ends the connection that the first session's helper listens to, and waits until the helper has ended. */
 void helper_end(rpc_client *);
 
 #endif

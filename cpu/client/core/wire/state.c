@@ -25,7 +25,7 @@ enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_MOVING, STATE_FAILED
 /* from the end of the calls to what session_lost says: microseconds, on an idle machine */
 #define LOSS_SAID_NS CLOCK_NS_PER_SECOND
 
-struct client_session core_session;
+struct client_session core_session = { .events = { .lock = PTHREAD_MUTEX_INITIALIZER } };
 
 static atomic_uint_fast64_t changes;
 
@@ -38,76 +38,73 @@ static pthread_t mover;                 /* while MOVING */
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t loss_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t loss_said = PTHREAD_COND_INITIALIZER;
-static bool loss_told, loss_untold, loss_telling, loss_held;
-static char loss_reason[RPC_ERROR_SIZE], loss_late[RPC_ERROR_SIZE];
+static bool loss_held;                  /* of the first session; late: what came meanwhile */
+static char loss_late[RPC_ERROR_SIZE];
 
 /* ---- errors that stay ---- */
 
-void session_set_sticky(int code)
+void session_set_sticky(struct client_session *session, int code)
 {
     int none = 0;
-    atomic_compare_exchange_strong(&core_session.sticky, &none, code);
+    atomic_compare_exchange_strong(&session->sticky, &none, code);
 }
 
-void session_latch(int code)
+void session_latch(struct client_session *session, int code)
 {
     int none = 0;
-    atomic_compare_exchange_strong(&core_session.latched, &none, code);
+    atomic_compare_exchange_strong(&session->latched, &none, code);
 }
 
-void session_forget(int code)
+void session_forget(struct client_session *session, int code)
 {
     int sticky = code, latched = code;
-    atomic_compare_exchange_strong(&core_session.sticky, &sticky, 0);
-    atomic_compare_exchange_strong(&core_session.latched, &latched, 0);
+    atomic_compare_exchange_strong(&session->sticky, &sticky, 0);
+    atomic_compare_exchange_strong(&session->latched, &latched, 0);
 }
 
-int core_sticky(void)
+int session_sticky_of_all(void)
 {
-    int code = session_ready() ? atomic_load_explicit(&core_session.sticky, memory_order_relaxed) : CORE_OK;
-    return code == CORE_DEVICE_UNAVAILABLE ? session_loss_wait(code) : code;
-}
-
-int core_take_latched(void)
-{
-    if (!session_ready() || !atomic_load_explicit(&core_session.latched, memory_order_relaxed))
-        return CORE_OK;
-    return atomic_exchange(&core_session.latched, 0);
+    int code = atomic_load_explicit(&core_session.sticky, memory_order_relaxed);
+    for (const struct client_session *s = core_session.next; code && s; s = s->next)
+        if (!atomic_load_explicit(&s->sticky, memory_order_relaxed))
+            return CORE_OK;
+    return code;
 }
 
 /* Called by the rpc layer, in any thread, and by whoever finds the server at fault. Says it once. */
-void session_lost(void *unused, const char *reason)
+void session_lost(void *which, const char *reason)
 {
-    (void)unused;
+    struct client_session *session = which;
     CANCEL_OFF;
     pthread_mutex_lock(&loss_lock);
-    if (loss_held) {
+    if (loss_held && session == &core_session) {
         snprintf(loss_late, sizeof loss_late, "%s", reason);
         pthread_mutex_unlock(&loss_lock);
         return;
     }
-    bool first = !loss_told && session_ready();
-    if (!loss_reason[0])
-        snprintf(loss_reason, sizeof loss_reason, "%s", reason);
+    bool first = !session->loss.told && session_ready();
+    if (!session->loss.reason[0])
+        snprintf(session->loss.reason, sizeof session->loss.reason, "%s", reason);
     /* under the lock: another thread that finds the loss fails no call before this is said */
     if (first) {
-        log_error("the connection to the GPU server %s is lost: %s. Every CUDA call fails from here on; start the "
+        log_error("the connection to the GPU server %s is lost: %s. Every CUDA call %sfails from here on; start the "
                   "program again",
-                  core_session.uri, reason);
-        loss_told = true;
+                  session->uri, reason, session_several() ? "that concerns its GPUs " : "");
+        session->loss.told = true;
         pthread_cond_broadcast(&loss_said);
     }
-    session_set_sticky(CORE_DEVICE_UNAVAILABLE);          /* before anybody's call fails */
+    session_set_sticky(session, CORE_DEVICE_UNAVAILABLE);          /* before anybody's call fails */
     pthread_mutex_unlock(&loss_lock);
-    lanes_lost();
+    if (session == &core_session)
+        lanes_lost();
     if (!first)
         return;
     pthread_mutex_lock(&loss_lock);
-    loss_telling = true;                        /* no lock of the lanes is wanted any more: who waits may hold one */
+    session->loss.telling = true;               /* no lock of the lanes is wanted any more: who waits may hold one */
     pthread_mutex_unlock(&loss_lock);
     manager_tell_why();
     pthread_mutex_lock(&loss_lock);
-    loss_telling = false;
+    session->loss.telling = false;
     pthread_cond_broadcast(&loss_said);
     pthread_mutex_unlock(&loss_lock);
 }
@@ -128,33 +125,34 @@ void session_loss_hold_end(bool gone)
     snprintf(reason, sizeof reason, "%s", gone ? "" : loss_late);
     pthread_mutex_unlock(&loss_lock);
     if (*reason)
-        session_lost(NULL, reason);
+        session_lost(&core_session, reason);
 }
 
-int session_loss_wait(int code)
+int session_loss_wait(struct client_session *session, int code)
 {
     CANCEL_OFF;
     pthread_mutex_lock(&loss_lock);
     /* The transport ends its calls before it calls session_lost. After an end that was meant nobody does: once, then,
        in vain. */
     struct timespec until = clock_timespec(clock_now() + LOSS_SAID_NS);
-    while (!loss_told && !loss_untold && atomic_load(&state) == STATE_READY && rpc_client_lost(core_session.client))
-        loss_untold = pthread_cond_clockwait(&loss_said, &loss_lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
-    while (loss_telling)
+    while (!session->loss.told && !session->loss.untold && atomic_load(&state) == STATE_READY &&
+           rpc_client_lost(session->client))
+        session->loss.untold = pthread_cond_clockwait(&loss_said, &loss_lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
+    while (session->loss.telling)
         pthread_cond_wait(&loss_said, &loss_lock);
     pthread_mutex_unlock(&loss_lock);
     return code;
 }
 
-const char *session_loss_reason(void)
+const char *session_loss_reason(const struct client_session *session)
 {
-    return loss_reason;
+    return session->loss.reason;
 }
 
 void session_loss_forget(void)
 {
     pthread_mutex_lock(&loss_lock);
-    loss_reason[0] = 0;
+    core_session.loss.reason[0] = 0;
     atomic_store(&core_session.sticky, CORE_OK);
     pthread_mutex_unlock(&loss_lock);
 }
@@ -208,8 +206,9 @@ static int attach(bool to_use)
         atomic_store(&state, STATE_ATTACHING);
         failure = deep_call(attach_deep, &to_use);
         pthread_mutex_lock(&loss_lock);       /* so a loss is reported here, or by session_lost, and never by neither */
-        if (!failure && (failure = atomic_load(&core_session.sticky)))
-            log_error("the GPU server %s went away during the handshake: %s", core_session.uri, loss_reason);
+        for (struct client_session *s = &core_session; s && !failure; s = s->next)
+            if ((failure = atomic_load(&s->sticky)))
+                log_error("the GPU server %s went away during the handshake: %s", s->uri, s->loss.reason);
         atomic_store_explicit(&state, failure ? STATE_FAILED : STATE_READY, memory_order_release);
         pthread_mutex_unlock(&loss_lock);
     }
@@ -254,7 +253,7 @@ int core_enter(void)
         if (code)
             return code;
     }
-    return atomic_load_explicit(&core_session.sticky, memory_order_relaxed);
+    return session_sticky_of_all();
 }
 
 void core_unsupported(const char *name)

@@ -4,26 +4,51 @@
 #ifndef FLYT_CLIENT_CORE_STATE_H
 #define FLYT_CLIENT_CORE_STATE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "cpu/rpc/rpc.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 
+struct events_call;
+
+/* The connection to a GPU server. A program may have several (session/several.c). Those behind the first have the
+   members from `next` to `latched` only, and of hello what concerns the devices: the window is one for all, and
+   capabilities, driver_version and the other members of the first say what all servers have in common. */
 struct client_session {
+    struct client_session *next;
+    unsigned    number;               /* its place among them */
     rpc_client *client;
     char       *uri;                  /* as the messages call the server */
+    hello_result hello;               /* kept: the devices' strings live here */
+    atomic_int  sticky, latched;
+    atomic_uint_fast64_t serial, confirmed;     /* wire.c: of the waited calls, sent and answered */
+    struct { bool told, untold, telling; char reason[RPC_ERROR_SIZE]; } loss;  /* state.c */
+    struct rpc_shared_memory shared;  /* progress.c: numbers NULL: no numbers are published */
+    struct {                          /* notify.c */
+        pthread_mutex_t     lock;
+        struct events_call *first, **last;
+        unsigned            acknowledged;
+        rpc_client         *client;
+    } events;
+    bool        listened;             /* helper.c: its thread runs */
+
     bool        in_process;
     bool        managed;              /* the client manager named the server: the memory that it has is the VM's */
     uint64_t    window, window_size, granularity;
     int         driver_version;
-    hello_result hello;               /* kept: the devices' strings live here */
     uint64_t    hello_at;             /* clock_now() when it had come */
-    atomic_int  sticky, latched;
 };
+/* The first. Whoever has a context, or what belongs to one, goes by the context's session. */
 extern struct client_session core_session;
+enum { SESSIONS_MOST = 16 };
+/* Several GPU servers: moves, recovery and all that passes through memory of one server are not for such a program. */
+static inline bool session_several(void) { return core_session.next != NULL; }
 
-/* Every public function begins with this: 0 when the session can be used, else the code to return. */
+/* Every public function begins with this: 0 when the session can be used, else the code to return. Of several sessions:
+   when some can. */
 int  core_enter(void);
+int  session_sticky_of_all(void);     /* what a call gets that concerns no session in particular */
 bool session_ready(void);             /* attached, not forked (sticky or not) */
 void changes_note(void);              /* see core_changes */
 /* Between these the session moves to another server: calls that begin wait, except those of the thread that moves it.
@@ -31,18 +56,19 @@ void changes_note(void);              /* see core_changes */
 int  session_move_begin(void);
 void session_move_end(void);
 bool session_moving(void);
-void session_set_sticky(int code);
-void session_latch(int code);
-void session_forget(int code); /* where it is what the two above keep: a reset has cleared it */
-void session_lost(void *unused, const char *reason);
+void session_set_sticky(struct client_session *, int code);
+void session_latch(struct client_session *, int code);
+/* Where it is what the two above keep: a reset has cleared it. */
+void session_forget(struct client_session *, int code);
+void session_lost(void *session, const char *reason);
 /* Between these a loss changes nothing yet: everything is at another server already, and this one may not be needed any
    more. End: gone: it is not; else what came meanwhile counts. */
 void session_loss_hold(void);
 void session_loss_hold_end(bool gone);
 /* Gives the code back when another thread has said why the server is lost (the client manager is asked, for seconds at
    most): a program ends with the first error that it sees, and would take the reason with it. */
-int  session_loss_wait(int code);
-const char *session_loss_reason(void);                      /* empty: it is not lost */
+int  session_loss_wait(struct client_session *, int code);
+const char *session_loss_reason(const struct client_session *);        /* empty: it is not lost */
 /* the connection is made anew; no other thread knows the old one */
 void session_loss_forget(void);
 bool session_becomes_child(void);                           /* in the child of a fork; false: there was no session */

@@ -29,7 +29,7 @@
 enum { ILLEGAL_ADDRESS = 700 };
 
 static struct {
-    atomic_uint_fast64_t serial, confirmed, news;
+    atomic_uint_fast64_t news;
     atomic_uint detached;
 } wire;
 
@@ -139,16 +139,16 @@ bool wire_not_ready_yet(struct asked *asked, bool published)
 
 /* ---- heads ---- */
 
-static void wire_take_header(const flyt_head *head)
+static void wire_take_header(struct client_session *session, const flyt_head *head)
 {
     for (unsigned i = 0; i < head->progress.progress_len; i++)
-        stream_progress(head->progress.progress_val[i].stream, head->progress.progress_val[i].done);
+        stream_progress(session, head->progress.progress_val[i].stream, head->progress.progress_val[i].done);
     for (unsigned i = 0; i < head->printed.printed_len; i++)
         wire_queue_text(&head->printed.printed_val[i]);
     if (head->latched)
-        session_latch(head->latched);
+        session_latch(session, head->latched);
     if (head->sticky)
-        session_set_sticky(head->sticky);
+        session_set_sticky(session, head->sticky);
     if (head->sticky == ILLEGAL_ADDRESS && mirror_any)
         mirror_room->fault();
     else if (head->sticky == ILLEGAL_ADDRESS)
@@ -177,13 +177,13 @@ static const char *answer_problem(enum clnt_stat status)
 
 /* What a call gives whose transport failed. What becomes of a server that the session does not use is move.c's
    affair. */
-static int wire_failure(rpc_client *client, enum clnt_stat status)
+static int wire_failure(struct client_session *session, rpc_client *client, enum clnt_stat status)
 {
-    int sticky = atomic_load(&core_session.sticky);
-    if (client != core_session.client)
+    int sticky = atomic_load(&session->sticky);
+    if (client != session->client)
         return CORE_DEVICE_UNAVAILABLE;
     if (rpc_client_lost(client))
-        return session_loss_wait(sticky ? sticky : CORE_DEVICE_UNAVAILABLE);
+        return session_loss_wait(session, sticky ? sticky : CORE_DEVICE_UNAVAILABLE);
     switch (status) {
     case RPC_CANTENCODEARGS:
         return CORE_INVALID_VALUE;
@@ -198,7 +198,7 @@ static int wire_failure(rpc_client *client, enum clnt_stat status)
         }
         log_error("the GPU server gave an answer that cannot be used (%s); the connection is closed",
                   answer_problem(status));
-        session_lost(NULL, "it broke the protocol");
+        session_lost(session, "it broke the protocol");
         rpc_client_shutdown(client);
         return CORE_DEVICE_UNAVAILABLE;
     }
@@ -208,11 +208,11 @@ static int wire_failure(rpc_client *client, enum clnt_stat status)
 static void wire_settle(struct wire_call *call)
 {
     if (call->rpc.status != RPC_SUCCESS) {
-        call->result = wire_failure(call->client, call->rpc.status);
+        call->result = wire_failure(call->session, call->client, call->rpc.status);
         return;
     }
     const flyt_head *head = call->rpc.result;
-    wire_take_header(head);
+    wire_take_header(call->session, head);
     /* What fails behind a fault fails because of it: an event may have no counterpart on the server any more. */
     call->result = head->result && head->sticky ? head->sticky : head->result;
     if (call->result != CORE_NOT_READY)
@@ -220,15 +220,15 @@ static void wire_settle(struct wire_call *call)
     if (call->begun)
         stats_call_ends(call->rpc.procedure, call->begun, call->rpc.decode, call->rpc.result);
     /* Two threads at once may leave the smaller number: that is true as well, and the next reply raises it. */
-    if (atomic_load_explicit(&wire.confirmed, memory_order_relaxed) < call->serial)
-        atomic_store_explicit(&wire.confirmed, call->serial, memory_order_release);
+    if (atomic_load_explicit(&call->session->confirmed, memory_order_relaxed) < call->serial)
+        atomic_store_explicit(&call->session->confirmed, call->serial, memory_order_release);
 }
 
 static void wire_done(struct rpc_call *rpc, void *context)
 {
     (void)rpc;
     struct wire_call *call = context;
-    int sticky = atomic_load(&core_session.sticky);
+    int sticky = atomic_load(&call->session->sticky);
     /* this thread may be about to say why, and does not wait for it */
     if (call->rpc.status != RPC_SUCCESS && rpc_client_lost(call->client))
         call->result = sticky ? sticky : CORE_DEVICE_UNAVAILABLE;
@@ -240,14 +240,14 @@ static void wire_done(struct rpc_call *rpc, void *context)
 
 /* ---- calls ---- */
 
-uint64_t wire_next_serial(void)
+uint64_t wire_next_serial(const struct client_session *session)
 {
-    return atomic_load(&wire.serial) + 1;
+    return atomic_load(&session->serial) + 1;
 }
 
-uint64_t wire_confirmed(void)
+uint64_t wire_confirmed(const struct client_session *session)
 {
-    return atomic_load(&wire.confirmed);
+    return atomic_load(&session->confirmed);
 }
 
 void wire_prepare(struct wire_call *call, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode,
@@ -257,18 +257,19 @@ void wire_prepare(struct wire_call *call, uint32_t procedure, xdrproc_t encode, 
                                          .decode = decode, .result = result } };
 }
 
-void wire_submit_to(rpc_client *client, struct wire_call *call)
+void wire_submit_to(struct client_session *session, rpc_client *client, struct wire_call *call)
 {
     if (stats_on)
         call->begun = stats_call_begins(call->rpc.procedure, call->rpc.encode, call->rpc.args);
+    call->session = session;
     call->client = client;
-    call->serial = atomic_fetch_add(&wire.serial, 1) + 1;
+    call->serial = atomic_fetch_add(&session->serial, 1) + 1;
     rpc_client_submit(client, &call->rpc);    /* refused: complete, with its status */
 }
 
-void wire_submit(struct wire_call *call)
+void wire_submit(struct client_session *session, struct wire_call *call)
 {
-    wire_submit_to(core_session.client, call);
+    wire_submit_to(session, session->client, call);
 }
 
 unsigned wire_detached(void)
@@ -276,15 +277,16 @@ unsigned wire_detached(void)
     return atomic_load_explicit(&wire.detached, memory_order_acquire);
 }
 
-void wire_submit_detached(struct wire_call *call, void (*arrived)(struct wire_call *))
+void wire_submit_detached(struct client_session *session, struct wire_call *call, void (*arrived)(struct wire_call *))
 {
     if (stats_on)
         call->begun = stats_call_begins(call->rpc.procedure, call->rpc.encode, call->rpc.args);
-    call->serial = atomic_fetch_add(&wire.serial, 1) + 1;
+    call->session = session;
+    call->serial = atomic_fetch_add(&session->serial, 1) + 1;
     call->arrived = arrived;
     call->rpc.done = wire_done;
     call->rpc.context = call;
-    call->client = core_session.client;
+    call->client = session->client;
     atomic_fetch_add_explicit(&wire.detached, 1, memory_order_relaxed);
     if (rpc_client_submit(call->client, &call->rpc) != RPC_SUCCESS)
         wire_done(&call->rpc, call);          /* refused: done was not called */
@@ -312,48 +314,52 @@ bool wire_attend(struct wire_call *call)
     return call->rpc.status == RPC_SUCCESS;
 }
 
-int wire_send_placed(uint32_t procedure, xdrproc_t encode, void *args, struct rpc_place *place)
+int wire_send_placed(struct client_session *session, uint32_t procedure, xdrproc_t encode, void *args,
+                     struct rpc_place *place)
 {
     struct rpc_call call = { .procedure = procedure, .encode = encode, .args = args, .place = place };
     uint64_t begun = stats_on ? stats_call_begins(procedure, encode, args) : 0;
-    enum clnt_stat status = rpc_client_submit(core_session.client, &call);
+    enum clnt_stat status = rpc_client_submit(session->client, &call);
     if (begun)
         stats_call_ends(procedure, begun, NULL, NULL);
     if (status != RPC_SUCCESS)
-        return wire_failure(core_session.client, status);
-    return core_perf.no_async ? context_round_trip() : CORE_OK;
+        return wire_failure(session, session->client, status);
+    return core_perf.no_async ? context_round_trip(session) : CORE_OK;
 }
 
-int wire_send(uint32_t procedure, xdrproc_t encode, void *args)
+int wire_send(struct client_session *session, uint32_t procedure, xdrproc_t encode, void *args)
 {
-    return wire_send_placed(procedure, encode, args, NULL);
+    return wire_send_placed(session, procedure, encode, args, NULL);
 }
 
-int wire_send_ready(uint32_t procedure, uint8_t *record, size_t size, struct rpc_place *place)
+int wire_send_ready(struct client_session *session, uint32_t procedure, uint8_t *record, size_t size,
+                    struct rpc_place *place)
 {
-    enum clnt_stat status = rpc_client_submit_ready(core_session.client, procedure, record, size, place);
+    enum clnt_stat status = rpc_client_submit_ready(session->client, procedure, record, size, place);
     if (status != RPC_SUCCESS)
-        return wire_failure(core_session.client, status);
-    return core_perf.no_async ? context_round_trip() : CORE_OK;
+        return wire_failure(session, session->client, status);
+    return core_perf.no_async ? context_round_trip(session) : CORE_OK;
 }
 
-int wire_call_to(rpc_client *client, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result)
+int wire_call_to(struct client_session *session, rpc_client *client, uint32_t procedure, xdrproc_t encode, void *args,
+                 xdrproc_t decode, void *result)
 {
     struct wire_call call;
     wire_prepare(&call, procedure, encode, args, decode, result);
-    wire_submit_to(client, &call);
+    wire_submit_to(session, client, &call);
     return wire_wait(&call);
 }
 
-int wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result)
+int wire_call(struct client_session *session, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode,
+              void *result)
 {
-    return wire_call_to(core_session.client, procedure, encode, args, decode, result);
+    return wire_call_to(session, session->client, procedure, encode, args, decode, result);
 }
 
-int wire_plain(uint32_t procedure, xdrproc_t encode, void *args)
+int wire_plain(struct client_session *session, uint32_t procedure, xdrproc_t encode, void *args)
 {
     plain_result result = { 0 };
-    int code = wire_call(procedure, encode, args, (xdrproc_t)xdr_plain_result, &result);
+    int code = wire_call(session, procedure, encode, args, (xdrproc_t)xdr_plain_result, &result);
     xdr_free((xdrproc_t)xdr_plain_result, &result);
     return code;
 }

@@ -10,8 +10,10 @@
 #include "cpu/rpc/cpu_rpc_prot.h"
 
 /* A call in flight, with the core's part. result must begin with a flyt_head. */
+struct client_session;
 struct wire_call {
     struct rpc_call rpc;
+    struct client_session *session;
     rpc_client *client;               /* where it was sent */
     uint64_t serial;                  /* among the waited calls, as submitted */
     uint64_t begun;                   /* of the statistics; 0: none */
@@ -20,8 +22,9 @@ struct wire_call {
 };
 
 void wire_prepare(struct wire_call *, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result);
-void wire_submit(struct wire_call *);                       /* SYNC, to be waited for */
-void wire_submit_to(rpc_client *, struct wire_call *);      /* the same, of the helper: not to another server */
+void wire_submit(struct client_session *, struct wire_call *);      /* SYNC, to be waited for */
+/* Submits a SYNC call over a connection that may be another one than the session's: of the helper, and of a move. */
+void wire_submit_to(struct client_session *, rpc_client *, struct wire_call *);
 unsigned wire_detached(void);                               /* calls under way that nobody waits for */
 int  wire_wait(struct wire_call *);                         /* the call's result; printed text has been written */
 /* Waits for a call that was sent together with one that has been waited for, and whose answer comes right behind
@@ -29,17 +32,22 @@ int  wire_wait(struct wire_call *);                         /* the call's result
 int wire_wait_along(struct wire_call *);
 bool wire_attend(struct wire_call *);                       /* the helper's wait; false: no answer came */
 /* SYNC, not waited for: `arrived` runs once, in any thread, owns the call, and must not wait. */
-void wire_submit_detached(struct wire_call *, void (*arrived)(struct wire_call *));
-int  wire_send(uint32_t procedure, xdrproc_t encode, void *args);                                /* ASYNC */
+void wire_submit_detached(struct client_session *, struct wire_call *, void (*arrived)(struct wire_call *));
+int  wire_send(struct client_session *, uint32_t procedure, xdrproc_t encode, void *args);         /* ASYNC */
 /* Sends an ASYNC call, and learns its place in the sequence. */
-int  wire_send_placed(uint32_t procedure, xdrproc_t encode, void *args, struct rpc_place *);
+int  wire_send_placed(struct client_session *, uint32_t procedure, xdrproc_t encode, void *args, struct rpc_place *);
 /* See rpc_client_submit_ready; not while stats_on. */
-int  wire_send_ready(uint32_t procedure, uint8_t *record, size_t size, struct rpc_place *);
-int  wire_call(uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result); /* both */
-int  wire_call_to(rpc_client *, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode, void *result);
-int  wire_plain(uint32_t procedure, xdrproc_t encode, void *args);                /* answered by a plain_result */
-uint64_t wire_next_serial(void);                            /* which the next SYNC call has, or a later one */
-uint64_t wire_confirmed(void);                              /* a serial that was answered, in time the greatest */
+int  wire_send_ready(struct client_session *, uint32_t procedure, uint8_t *record, size_t size, struct rpc_place *);
+/* Submits a SYNC call, and waits. */
+int  wire_call(struct client_session *, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode,
+               void *result);
+int  wire_call_to(struct client_session *, rpc_client *, uint32_t procedure, xdrproc_t encode, void *args,
+                  xdrproc_t decode, void *result);
+/* Submits a SYNC call that is answered by a plain_result, and waits. */
+int  wire_plain(struct client_session *, uint32_t procedure, xdrproc_t encode, void *args);
+/* Which the next SYNC call of the session has, or a later one. */
+uint64_t wire_next_serial(const struct client_session *);
+uint64_t wire_confirmed(const struct client_session *);     /* a serial that was answered, in time the greatest */
 /* When the server last answered "not ready", since when nothing else, and what had been heard before that. */
 struct asked { atomic_uint_fast64_t at, since, news; };
 /* Queries. What is not known to have ended is asked about at most once in 10 µs per stream or event, and where its
