@@ -201,6 +201,7 @@ struct session {
     int (*share_ask)(const struct share_question *, struct share_answer *, int *fds);
     bool               shareable;                     /* its memory can be exported, that of others imported */
     struct bridge     *bridge;                        /* to the server from or to which it moves; NULL: none */
+    void             (*heard)(void);                  /* as in the options */
     struct lanes      *lanes;                         /* NULL: none are offered */
     struct comms *comms;                              /* communicators; NULL: none are offered */
     struct links      *links;                         /* to workers of other sessions; NULL: none are offered */
@@ -226,8 +227,7 @@ typedef int lanes_open_function(int fd, void *context, rpc_channel **out, char *
    over; says `hello` before anything else. Waits until `deadline`. 0 or -errno. */
 typedef int lanes_depart_function(int fd, const char *address, const uint8_t *hello, size_t size, uint64_t deadline,
                                   rpc_channel **out, char *error);
-/* heard: returns when all that the listener had sent to this worker before the call has had its effect. */
-struct lanes_ways { lanes_open_function *open; lanes_depart_function *depart; void (*heard)(void); };
+struct lanes_ways { lanes_open_function *open; lanes_depart_function *depart; };
 
 struct session_options {
     const struct gpu *gpu;
@@ -238,7 +238,10 @@ struct session_options {
     struct image_cache *cache;
     /* share_ask_function; NULL: no memory is shared with other programs */
     int (*share_ask)(const struct share_question *, struct share_answer *, int *fds);
-    const struct lanes_ways *lane_ways;   /* NULL: no lanes */
+    /* Returns when all that the listener had sent to this worker before the call has had its effect. Without
+       session.lock. NULL: there is no listener */
+    void (*heard)(void);
+    const struct lanes_ways *lane_ways;   /* NULL: no lanes; else heard is there */
     const struct links_ways *link_ways;   /* NULL: no links */
     const struct comms_ways *comm_ways;   /* NULL: no communicators */
     bool link_tls;                        /* links are encrypted */

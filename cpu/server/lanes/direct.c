@@ -194,7 +194,7 @@ static void depart_blocking(struct session *session, struct call *call)
     struct lanes *lanes = session->lanes;
     unsigned open = 0;
     CUresult r = CUDA_SUCCESS;
-    lanes->ways->heard();                 /* connections that came before this call are here now */
+    session->heard();                     /* connections that came before this call are here now */
     pthread_mutex_lock(&lanes->departing);
     direct_end(lanes, !args->keys.keys_len && args->session);
     struct dialled *dialled = args->keys.keys_len ? dialled_take(lanes) : NULL;

@@ -340,6 +340,16 @@ static uint64_t listener_deadline(const struct listener *l)
     return deadline;
 }
 
+/* Takes all that workers have said of their clients: an order may be about a program that was just answered, and a
+   worker may have ended since. A worker sends two messages. */
+static void listener_hear_greetings(struct listener *l)
+{
+    for (int i = 0; i < l->workers.count; i++)
+        for (int n = 0; n < 2 && l->workers.all[i].state == WORKER_GREETING; n++)
+            if (workers_hear(&l->workers, &l->workers.all[i]))
+                listener_greeted(l, &l->workers.all[i]);
+}
+
 static void listener_turn(struct listener *l)
 {
     static struct pollfd polled[1 + LISTENER_MAX_URIS + WORKERS_MOST + DOOR_PLACES + ORDERS_POLLED];
@@ -376,6 +386,8 @@ static void listener_turn(struct listener *l)
     for (int i = 0; i < l->open_count && !l->accept_after; i++)
         if (polled[1 + i].revents & POLLIN)
             listener_accept(l, l->open[i]);
+    if (polled[0].revents || of_orders[1].revents)
+        listener_hear_greetings(l);
     if (polled[0].revents & POLLIN)
         listener_signal(l);
     orders_turn(&l->orders, of_orders);

@@ -339,7 +339,7 @@ static int worker_lane_depart(int fd, const char *uri, const uint8_t *hello, siz
     return status;
 }
 
-static const struct lanes_ways worker_lane_ways = { worker_lane_open, worker_lane_depart, worker_heard };
+static const struct lanes_ways worker_lane_ways = { worker_lane_open, worker_lane_depart };
 
 /* Connections that say they belong to this worker's session, and messages of other workers, for as long as there is a
    listener. */
@@ -447,6 +447,7 @@ int worker_main(const struct worker_options *worker)
         .disposable = true,
         .host_memory = worker->host_memory,
         .admit = usher ? worker_refuse : ticket_check,
+        .heard = worker_heard,
         .lane_ways = &worker_lane_ways,
         .greeted = worker_greeted,
         .share_ask = usher ? NULL : relay_ask,

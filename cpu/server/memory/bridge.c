@@ -176,13 +176,25 @@ static void plain_answer(struct session *session, struct call *call, CUresult r)
     session_reply(session, call->xid, (xdrproc_t)xdr_plain_result, &result, r, false);
 }
 
-void serve_bridge(struct session *session, struct call *call)
+/* In a thread of its own, without session.lock: the end that the node manager sent before this call may still be on its
+   way from the listener. */
+static void bridge_blocking(struct session *session, struct call *call)
 {
+    if (session->heard)
+        session->heard();
+    pthread_mutex_lock(&session->lock);
     struct bridge *bridge = session->bridge;
     bool departs = call->args.bridge.departs != 0, here = bridge && bridge->departs == departs;
     if (here && departs)
         bridge->leaving = true;
     plain_answer(session, call, here ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED);
+    pthread_mutex_unlock(&session->lock);
+}
+
+void serve_bridge(struct session *session, struct call *call)
+{
+    if (!call_serve_blocking(session, call, bridge_blocking))
+        plain_answer(session, call, CUDA_ERROR_NOT_SUPPORTED);
 }
 
 /* ---- the new server ---- */

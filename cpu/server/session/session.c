@@ -116,6 +116,7 @@ int session_create(rpc_channel *channel, const struct session_options *options, 
         return -ENOMEM;
     }
     session->shareable = share_possible(session);
+    session->heard = options->heard;
     if (options->lane_ways)
         session->lanes = lanes_create(session, options->lane_ways);
     if (options->link_ways)
