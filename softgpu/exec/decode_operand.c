@@ -1,5 +1,6 @@
 /* decode_operand.c: operands of PTX into rows, predicates and addresses. */
 #include "softgpu/exec/decode.h"
+#include "softgpu/exec/straight.h"
 
 #include <string.h>
 
@@ -145,7 +146,8 @@ static int special_value(struct exec_decoder *d, const struct ptx_operand *o, ex
     uint32_t row = decode_temp(d);
     *out = row | EXEC_BASE_FRAME;
     return decode_put(d, (struct exec_insn){ .run = exec_run_special, .kind = (uint8_t)kind, .d = row,
-                                             .cell = wide ? SG_CELL_64 : SG_CELL_32 });
+                                             .cell = wide ? SG_CELL_64 : SG_CELL_32,
+                                             .known = EXEC_STRAIGHT_SPECIAL });
 }
 
 /* Makes a row of type `from` one of type `to`, where their sizes differ. */

@@ -48,12 +48,10 @@ static int decode_pred_logic(struct exec_decoder *d)
 
 /* --- mov --- */
 
-struct pieces { uint32_t count, size; exec_source rows[16]; uint32_t to[16]; bool sink[16]; };
-
 /* Every lane's value is put together from, or taken apart into, equal pieces of bytes. */
 static void run_pack(struct exec_warp *w, const struct exec_insn *i)
 {
-    const struct pieces *p = i->extra;
+    const struct exec_pieces *p = i->extra;
     unsigned total = i->size, piece = p->size;
     for (uint32_t m = w->mask; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
@@ -75,7 +73,7 @@ static void run_pack(struct exec_warp *w, const struct exec_insn *i)
 
 static void run_unpack(struct exec_warp *w, const struct exec_insn *i)
 {
-    const struct pieces *p = i->extra;
+    const struct exec_pieces *p = i->extra;
     unsigned piece = p->size;
     const unsigned char *from = exec_row(w, i->s[0]);
     for (uint32_t m = w->mask; m; m &= m - 1) {
@@ -100,7 +98,7 @@ static void run_unpack(struct exec_warp *w, const struct exec_insn *i)
 /* Two halves of 32 or 64 bits: nearly all of them. */
 static void run_split(struct exec_warp *w, const struct exec_insn *i)
 {
-    const struct pieces *p = i->extra;
+    const struct exec_pieces *p = i->extra;
     uint32_t *halves[2] = { (uint32_t *)(void *)w->temp[0], (uint32_t *)(void *)w->temp[1] };
     if (i->size == 8)
         w->row->split32(halves[0], halves[1], exec_row(w, i->s[0]));
@@ -113,7 +111,7 @@ static void run_split(struct exec_warp *w, const struct exec_insn *i)
 
 static void run_join(struct exec_warp *w, const struct exec_insn *i)
 {
-    const struct pieces *p = i->extra;
+    const struct exec_pieces *p = i->extra;
     const uint32_t *low = exec_row(w, p->rows[0]), *high = exec_row(w, p->rows[1]);
     unsigned char *to = w->rows + i->d, *at = exec_full(w) ? to : w->temp[0];
     if (i->size == 8)
@@ -140,7 +138,7 @@ static int decode_pack(struct exec_decoder *d, enum ptx_type type, bool unpack)
     uint32_t n = decode_elements(d, vector, elements, scratch, 16), size = (uint32_t)ptx_type_size(type);
     if (!n || size % n || size > 16)
         return decode_error(d, "%u pieces of a value of %u bytes", n, size);
-    struct pieces *p = exec_kernel_own(d->kernel, sizeof *p);
+    struct exec_pieces *p = exec_kernel_own(d->kernel, sizeof *p);
     if (!p)
         return decode_error(d, "no host memory");
     p->count = n;
@@ -151,7 +149,10 @@ static int decode_pack(struct exec_decoder *d, enum ptx_type type, bool unpack)
                                      : halves ? run_join
                                               : run_pack,
                               .extra = p,
-                              .size = (uint8_t)size };
+                              .size = (uint8_t)size,
+                              .known = !halves  ? EXEC_STRAIGHT_NONE
+                                       : unpack ? EXEC_STRAIGHT_SPLIT
+                                                : EXEC_STRAIGHT_JOIN };
     for (uint32_t k = 0; k < n; k++) {
         if (!unpack) {
             if (decode_source(d, elements[k], piece, &p->rows[k]))

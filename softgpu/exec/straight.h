@@ -42,6 +42,8 @@ enum exec_straight {
     EXEC_STRAIGHT_ALU,                /* any function of softgpu/alu: rows, predicates, the carry */
     EXEC_STRAIGHT_LOGIC,              /* of predicates: `kind` is an exec_logic */
     EXEC_STRAIGHT_LOAD, EXEC_STRAIGHT_STORE, EXEC_STRAIGHT_LOAD_VECTOR, EXEC_STRAIGHT_STORE_VECTOR, /* any others */
+    EXEC_STRAIGHT_SPECIAL,            /* reads a special register into a row */
+    EXEC_STRAIGHT_SPLIT, EXEC_STRAIGHT_JOIN, /* of halves: `extra` is an exec_pieces */
     EXEC_STRAIGHT_NEG_F32, EXEC_STRAIGHT_ABS_F32, EXEC_STRAIGHT_CVT_F32_S32, EXEC_STRAIGHT_CVT_F32_U32,
     EXEC_STRAIGHT_EXTEND_U32, EXEC_STRAIGHT_EXTEND_S32, EXEC_STRAIGHT_CUT_64, EXEC_STRAIGHT_NEG_32,
     EXEC_STRAIGHT_MUL_HI_U32, EXEC_STRAIGHT_MUL_HI_S32, EXEC_STRAIGHT_XOR_64, EXEC_STRAIGHT_SHR_U64,
@@ -57,6 +59,9 @@ enum exec_straight {
 enum exec_logic { EXEC_LOGIC_MOV, EXEC_LOGIC_AND, EXEC_LOGIC_OR, EXEC_LOGIC_XOR };
 /* What an insn of EXEC_STRAIGHT_ALU writes, in `kind`. */
 enum { EXEC_ALU_ROW = 1, EXEC_ALU_P = 2, EXEC_ALU_Q = 4, EXEC_ALU_CARRY = 8 };
+
+/* Of an insn that puts a row together from others, or takes it apart: equal pieces of so many bytes. */
+struct exec_pieces { uint32_t count, size; exec_source rows[16]; uint32_t to[16]; bool sink[16]; };
 
 struct exec_straight_handler { exec_handler *run; };
 

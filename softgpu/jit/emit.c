@@ -188,6 +188,39 @@ static bool emit_logic(struct compiler *c, const struct exec_insn *i)
     return true;
 }
 
+/* Two halves of a row, and a row of two halves. */
+static bool emit_pieces(struct compiler *c, const struct exec_insn *i)
+{
+    LLVMBuilderRef b = c->builder;
+    const struct exec_pieces *p = i->extra;
+    const bool wide = i->size == 8;
+    const enum row_bits whole = wide ? ROW_64 : ROW_32;
+    const unsigned bits = 4u * i->size;
+    LLVMValueRef half = splat(c, wide ? constant_64(c, bits) : constant_32(c, bits));
+    LLVMValueRef low = splat(c, constant_32(c, wide ? UINT32_MAX : 0xffff));
+    if (i->known == EXEC_STRAIGHT_SPLIT) {
+        LLVMValueRef value = row_read(c, i->s[0], whole);
+        for (unsigned k = 0; k < 2; k++) {
+            LLVMValueRef piece = k ? LLVMBuildLShr(b, value, half, "") : value;
+            if (wide)
+                piece = LLVMBuildTrunc(b, piece, c->row32, "");
+            if (!p->sink[k])
+                row_put(c, i, p->to[k], ROW_32, LLVMBuildAnd(b, piece, low, ""));
+        }
+        return true;
+    }
+    if (i->known != EXEC_STRAIGHT_JOIN)
+        return false;
+    LLVMValueRef piece[2];
+    for (unsigned k = 0; k < 2; k++) {
+        piece[k] = LLVMBuildAnd(b, row_read(c, p->rows[k], ROW_32), low, "");
+        if (wide)
+            piece[k] = LLVMBuildZExt(b, piece[k], c->row64, "");
+    }
+    row_put(c, i, i->d, whole, LLVMBuildOr(b, piece[0], LLVMBuildShl(b, piece[1], half, ""), ""));
+    return true;
+}
+
 /* The interpreter looks whether the warp has to halt, where it may have to. */
 static void halt(struct compiler *c, uint32_t k)
 {
@@ -207,7 +240,8 @@ static void emit_instruction(struct compiler *c, uint32_t k)
     case EXEC_STRAIGHT_REGION: break;
     case EXEC_STRAIGHT_HALT: halt(c, k); break;
     default:
-        if (!emit_arithmetic(c, i) && !emit_access(c, i) && !load_parameter(c, i) && !emit_logic(c, i))
+        if (!emit_arithmetic(c, i) && !emit_access(c, i) && !load_parameter(c, i) && !emit_logic(c, i) &&
+            !emit_pieces(c, i))
             rows_step(c, i);
     }
     LLVMBuildBr(c->builder, way_to(c, k + 1));

@@ -29,6 +29,7 @@ static bool says_nothing(const struct exec_insn *i)
 static void before(const struct compiler *c, const struct exec_insn *i, uint64_t *set)
 {
     const struct exec_vector *v = i->extra;
+    const struct exec_pieces *p = i->extra;
     bool guarded = i->straight == EXEC_STRAIGHT_GUARDED;
     if (says_nothing(i)) {
         for (uint32_t k = 0; k < c->live_words; k++)
@@ -40,6 +41,9 @@ static void before(const struct compiler *c, const struct exec_insn *i, uint64_t
         set_rows(c, set, i->p | EXEC_BASE_FRAME, false);
         for (unsigned k = 0; i->known == EXEC_STRAIGHT_LOAD_VECTOR && k < i->vector; k++)
             set_rows(c, set, v->to[k] | EXEC_BASE_FRAME, false);
+        for (unsigned k = 0; i->known == EXEC_STRAIGHT_SPLIT && k < 2; k++)
+            if (!p->sink[k])
+                set_rows(c, set, p->to[k] | EXEC_BASE_FRAME, false);
     }
     if (guarded || i->straight == EXEC_STRAIGHT_BRANCH_IF)
         set_rows(c, set, i->guard | EXEC_BASE_FRAME, true);
@@ -47,6 +51,8 @@ static void before(const struct compiler *c, const struct exec_insn *i, uint64_t
         set_rows(c, set, i->s[k], true);
     for (unsigned k = 0; i->known == EXEC_STRAIGHT_STORE_VECTOR && k < i->vector; k++)
         set_rows(c, set, v->from[k], true);
+    for (unsigned k = 0; i->known == EXEC_STRAIGHT_JOIN && k < 2; k++)
+        set_rows(c, set, p->rows[k], true);
     set_rows(c, set, i->in | EXEC_BASE_FRAME, true);
     set_rows(c, set, i->q | EXEC_BASE_FRAME, true);
     if (i->known == EXEC_STRAIGHT_ALU)

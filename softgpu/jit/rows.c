@@ -78,6 +78,21 @@ static void note_vector(struct compiler *c, const struct exec_insn *i)
             note(c, v->to[k] | EXEC_BASE_FRAME, bits_of_bytes(v->bytes[k]), true);
 }
 
+static void note_pieces(struct compiler *c, const struct exec_insn *i)
+{
+    const struct exec_pieces *p = i->extra;
+    const enum row_bits whole = i->size == 8 ? ROW_64 : ROW_32;
+    if (i->known == EXEC_STRAIGHT_SPLIT)
+        note(c, i->s[0], whole, false);
+    else
+        note(c, i->d | EXEC_BASE_FRAME, whole, true);
+    for (unsigned k = 0; k < 2; k++)
+        if (i->known == EXEC_STRAIGHT_JOIN)
+            note(c, p->rows[k], ROW_32, false);
+        else if (!p->sink[k])
+            note(c, p->to[k] | EXEC_BASE_FRAME, ROW_32, true);
+}
+
 static void note_access(struct compiler *c, const struct exec_insn *i)
 {
     bool narrow = access_is_shared(i) && i->flags & EXEC_ADDRESS_32;
@@ -118,6 +133,8 @@ static void note_instruction(struct compiler *c, const struct exec_insn *i)
         note_predicate(c, i->q, false);
         note_predicate(c, i->p, true);
         break;
+    case EXEC_STRAIGHT_SPECIAL: note(c, i->d | EXEC_BASE_FRAME, bits_of_cell(i->cell), true); break;
+    case EXEC_STRAIGHT_SPLIT: case EXEC_STRAIGHT_JOIN: note_pieces(c, i); break;
     case EXEC_STRAIGHT_LOAD: note(c, i->d | EXEC_BASE_FRAME, bits_of_bytes(i->kind), true); break;
     case EXEC_STRAIGHT_LOAD_VECTOR: note_vector(c, i); break;
     default:
