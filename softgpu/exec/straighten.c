@@ -67,6 +67,17 @@ static const struct { const char *text; uint8_t operation; } operations[] = {
     { "setp.equ.f32", EXEC_STRAIGHT_EQU_F32 },        { "setp.neu.f32", EXEC_STRAIGHT_NEU_F32 },
     { "setp.ltu.f32", EXEC_STRAIGHT_LTU_F32 },        { "setp.leu.f32", EXEC_STRAIGHT_LEU_F32 },
     { "setp.gtu.f32", EXEC_STRAIGHT_GTU_F32 },        { "setp.geu.f32", EXEC_STRAIGHT_GEU_F32 },
+    { "div.rn.f32", EXEC_STRAIGHT_DIV_F32 },          { "div.rn.ftz.f32", EXEC_STRAIGHT_DIV_FTZ_F32 },
+    { "div.full.f32", EXEC_STRAIGHT_DIV_F32 },        { "div.full.ftz.f32", EXEC_STRAIGHT_DIV_FTZ_F32 },
+    { "rcp.rn.f32", EXEC_STRAIGHT_RCP_F32 },          { "rcp.rn.ftz.f32", EXEC_STRAIGHT_RCP_FTZ_F32 },
+    { "rcp.approx.f32", EXEC_STRAIGHT_RCP_F32 },      { "rcp.approx.ftz.f32", EXEC_STRAIGHT_RCP_FTZ_F32 },
+    { "sqrt.rn.f32", EXEC_STRAIGHT_SQRT_F32 },        { "sqrt.rn.ftz.f32", EXEC_STRAIGHT_SQRT_FTZ_F32 },
+    { "sqrt.approx.f32", EXEC_STRAIGHT_SQRT_F32 },    { "sqrt.approx.ftz.f32", EXEC_STRAIGHT_SQRT_FTZ_F32 },
+    { "rsqrt.approx.f32", EXEC_STRAIGHT_RSQRT_F32 },  { "rsqrt.approx.ftz.f32", EXEC_STRAIGHT_RSQRT_FTZ_F32 },
+    { "min.f32", EXEC_STRAIGHT_MIN_F32 },             { "min.ftz.f32", EXEC_STRAIGHT_MIN_FTZ_F32 },
+    { "max.f32", EXEC_STRAIGHT_MAX_F32 },             { "max.ftz.f32", EXEC_STRAIGHT_MAX_FTZ_F32 },
+    { "cvt.sat.f32.f32", EXEC_STRAIGHT_SAT_F32 },     { "lop3.b32", EXEC_STRAIGHT_LOP3_32 },
+    { "cvt.u16.u32", EXEC_STRAIGHT_CUT_16 },          { "mul.wide.u16", EXEC_STRAIGHT_MUL_WIDE_U16 },
 };
 
 uint8_t exec_straight_of(const struct ptx_instruction *in, uint8_t otherwise)

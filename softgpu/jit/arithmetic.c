@@ -36,6 +36,10 @@ static const struct arithmetic_form forms[EXEC_STRAIGHT_COUNT] = {
     IS(SELP_64) = { ROW_64, { ROW_64, ROW_64 }, true },
     IS(EQ_F32) = CMP, IS(NE_F32) = CMP, IS(LT_F32) = CMP, IS(LE_F32) = CMP, IS(GT_F32) = CMP, IS(GE_F32) = CMP,
     IS(EQU_F32) = CMP, IS(NEU_F32) = CMP, IS(LTU_F32) = CMP, IS(LEU_F32) = CMP, IS(GTU_F32) = CMP, IS(GEU_F32) = CMP,
+    IS(DIV_F32) = OF2, IS(RCP_F32) = OF1, IS(SQRT_F32) = OF1, IS(RSQRT_F32) = OF1, IS(MIN_F32) = OF2, IS(MAX_F32) = OF2,
+    IS(DIV_FTZ_F32) = OF2, IS(RCP_FTZ_F32) = OF1, IS(SQRT_FTZ_F32) = OF1, IS(RSQRT_FTZ_F32) = OF1,
+    IS(MIN_FTZ_F32) = OF2, IS(MAX_FTZ_F32) = OF2, IS(SAT_F32) = OF1, IS(LOP3_32) = OF3, IS(CUT_16) = OF1,
+    IS(MUL_WIDE_U16) = OF2,
     IS(COPY_32) = OF1, IS(COPY_64) = { ROW_64, { ROW_64 }, false },
 };
 
@@ -91,7 +95,76 @@ static LLVMValueRef float_operation(struct compiler *c, uint8_t operation, LLVMV
     return from_float(c, result, ftz);
 }
 
+static LLVMValueRef square_root(struct compiler *c, LLVMValueRef x)
+{
+    unsigned id = LLVMLookupIntrinsicID("llvm.sqrt", strlen("llvm.sqrt"));
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, id, &c->floats, 1);
+    return LLVMBuildCall2(c->builder, LLVMFunctionType(c->floats, &c->floats, 1, false), f, &x, 1, "");
+}
+
+/* Divisions and roots, rounded to nearest also where PTX allows less: so does softgpu/alu. */
+static LLVMValueRef quotient(struct compiler *c, uint8_t operation, LLVMValueRef *s, bool ftz)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef x = to_float(c, s[0], ftz), one = LLVMBuildBitCast(b, splat_32(c, 0x3f800000), c->floats, "");
+    switch (operation) {
+    case EXEC_STRAIGHT_DIV_F32:  x = LLVMBuildFDiv(b, x, to_float(c, s[1], ftz), ""); break;
+    case EXEC_STRAIGHT_RCP_F32:  x = LLVMBuildFDiv(b, one, x, ""); break;
+    case EXEC_STRAIGHT_SQRT_F32: x = square_root(c, x); break;
+    default:                     x = LLVMBuildFDiv(b, one, square_root(c, x), "");
+    }
+    return from_float(c, x, ftz);
+}
+
+static LLVMValueRef is_nan(struct compiler *c, LLVMValueRef bits)
+{
+    LLVMValueRef x = LLVMBuildBitCast(c->builder, bits, c->floats, "");
+    return LLVMBuildFCmp(c->builder, LLVMRealUNO, x, x, "");
+}
+
+/* Signs and magnitudes of floats as integers in their order, -0 below +0. */
+static LLVMValueRef order_of(struct compiler *c, LLVMValueRef bits)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef sign = LLVMBuildAShr(b, bits, splat_32(c, 31), "");
+    return LLVMBuildXor(b, bits, LLVMBuildAnd(b, sign, splat_32(c, 0x7fffffff), ""), "");
+}
+
+/* A NaN loses to a number. */
+static LLVMValueRef float_extremum(struct compiler *c, bool least, LLVMValueRef *s, bool ftz)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef x = ftz ? flush(c, s[0]) : s[0], y = ftz ? flush(c, s[1]) : s[1], no_x = is_nan(c, x),
+                 no_y = is_nan(c, y);
+    LLVMValueRef first = LLVMBuildICmp(b, least ? LLVMIntSLT : LLVMIntSGT, order_of(c, x), order_of(c, y), "");
+    LLVMValueRef one = LLVMBuildSelect(b, no_y, x, LLVMBuildSelect(b, first, x, y, ""), "");
+    return LLVMBuildSelect(b, LLVMBuildAnd(b, no_x, no_y, ""), splat_32(c, 0x7fffffff),
+                           LLVMBuildSelect(b, no_x, y, one, ""), "");
+}
+
+/* Between 0 and 1; NaN is 0. */
+static LLVMValueRef saturated(struct compiler *c, LLVMValueRef bits)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef one = splat_32(c, 0x3f800000), zero = splat_32(c, 0);
+    LLVMValueRef none = LLVMBuildOr(b, is_nan(c, bits), LLVMBuildICmp(b, LLVMIntSLT, bits, zero, ""), "");
+    LLVMValueRef most = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntUGT, bits, one, ""), one, bits, "");
+    return LLVMBuildSelect(b, none, zero, most, "");
+}
+
 /* ---- integers ---- */
+
+/* Of n operands: the table has 2^n bits, its upper half where the first operand's bit is 1. */
+static LLVMValueRef by_table(struct compiler *c, uint32_t table, LLVMValueRef *s, unsigned n)
+{
+    LLVMBuilderRef b = c->builder;
+    const uint32_t half = 1u << n >> 1, low = table & ((1u << half) - 1);
+    if (!n)
+        return splat_32(c, table & 1 ? UINT32_MAX : 0);
+    LLVMValueRef where_0 = by_table(c, low, s + 1, n - 1), where_1 = by_table(c, table >> half, s + 1, n - 1);
+    return LLVMBuildOr(b, LLVMBuildAnd(b, s[0], where_1, ""),
+                       LLVMBuildAnd(b, LLVMBuildNot(b, s[0], ""), where_0, ""), "");
+}
 
 /* count: of 32 bits; at `bits` and more, nothing is left (of a value with a sign: the sign). */
 static LLVMValueRef shift(struct compiler *c, LLVMOpcode opcode, LLVMValueRef a, LLVMValueRef count, uint32_t bits)
@@ -139,6 +212,8 @@ static LLVMValueRef conversion(struct compiler *c, uint8_t operation, LLVMValueR
     case EXEC_STRAIGHT_EXTEND_S32: return LLVMBuildSExt(b, a, c->row64, "");
     case EXEC_STRAIGHT_CUT_64: return LLVMBuildTrunc(b, a, c->row32, "");
     case EXEC_STRAIGHT_NOT_32: return LLVMBuildNot(b, a, "");
+    case EXEC_STRAIGHT_CUT_16: return LLVMBuildAnd(b, a, splat_32(c, 0xffff), "");
+    case EXEC_STRAIGHT_SAT_F32: return saturated(c, a);
     case EXEC_STRAIGHT_COPY_32: case EXEC_STRAIGHT_COPY_64: return a;
     default: return NULL;
     }
@@ -150,7 +225,7 @@ static LLVMValueRef integer_operation(struct compiler *c, uint8_t operation, LLV
     switch (operation) {
     case EXEC_STRAIGHT_ADD_32: case EXEC_STRAIGHT_ADD_64: return LLVMBuildAdd(b, s[0], s[1], "");
     case EXEC_STRAIGHT_SUB_32: case EXEC_STRAIGHT_SUB_64: return LLVMBuildSub(b, s[0], s[1], "");
-    case EXEC_STRAIGHT_MUL_LO_32: case EXEC_STRAIGHT_MUL_LO_64: return LLVMBuildMul(b, s[0], s[1], "");
+    case EXEC_STRAIGHT_MUL_LO_32: case EXEC_STRAIGHT_MUL_LO_64: case EXEC_STRAIGHT_MUL_WIDE_U16: return LLVMBuildMul(b, s[0], s[1], "");
     case EXEC_STRAIGHT_MAD_LO_32: return LLVMBuildAdd(b, LLVMBuildMul(b, s[0], s[1], ""), s[2], "");
     case EXEC_STRAIGHT_AND_32: case EXEC_STRAIGHT_AND_64: return LLVMBuildAnd(b, s[0], s[1], "");
     case EXEC_STRAIGHT_OR_32: case EXEC_STRAIGHT_OR_64: return LLVMBuildOr(b, s[0], s[1], "");
@@ -203,6 +278,14 @@ static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVM
         return LLVMBuildBitCast(b, LLVMBuildICmp(b, comparison_of(k), s[0], s[1], ""), c->i32, "");
     if (k >= EXEC_STRAIGHT_EQ_F32 && k <= EXEC_STRAIGHT_GEU_F32)
         return LLVMBuildBitCast(b, float_comparison(c, k, s), c->i32, "");
+    if (k >= EXEC_STRAIGHT_DIV_F32 && k <= EXEC_STRAIGHT_MAX_FTZ_F32) {
+        const bool ftz = k >= EXEC_STRAIGHT_DIV_FTZ_F32;
+        const uint8_t plain = (uint8_t)(ftz ? k - EXEC_STRAIGHT_DIV_FTZ_F32 + EXEC_STRAIGHT_DIV_F32 : k);
+        return plain < EXEC_STRAIGHT_MIN_F32 ? quotient(c, plain, s, ftz)
+                                             : float_extremum(c, plain == EXEC_STRAIGHT_MIN_F32, s, ftz);
+    }
+    if (k == EXEC_STRAIGHT_LOP3_32)
+        return by_table(c, (uint32_t)i->offset & 0xff, s, 3);
     if (k == EXEC_STRAIGHT_SELP_32 || k == EXEC_STRAIGHT_SELP_64)
         return LLVMBuildSelect(b, lanes_of(c, predicate_read(c, i->in, i->in_flip)), s[0], s[1], "");
     return integer_operation(c, k, s);

@@ -306,6 +306,14 @@ static const char *const lines[] = {
     "xor.pred p2, p1, !p2;", "mov.b64 {r4, r5}, a8;", "mov.b64 a9, {r5, r6};", "add.f64 d4, d4, d5;",
     "lop3.b32 r4, r4, r5, r6, 0x96;", "prmt.b32 r5, r4, r6, 0x3715;", "mul.hi.u32 r4, r5, r6;",
     "ld.param.u32 r5, [where];", "ld.param.u64 a9, [out];", "@p1 add.s32 r4, r4, 3;", "@p2 mov.b32 r5, r6;",
+    "div.rn.f32 f4, f5, f6;", "div.rn.ftz.f32 f5, f6, f4;", "div.full.f32 f4, f4, f6;", "div.full.ftz.f32 f6, f4, f5;",
+    "rcp.rn.f32 f4, f5;", "rcp.rn.ftz.f32 f5, f5;", "rcp.approx.f32 f6, f4;", "rcp.approx.ftz.f32 f4, f6;",
+    "sqrt.rn.f32 f5, f4;", "sqrt.rn.ftz.f32 f4, f4;", "sqrt.approx.f32 f6, f6;", "sqrt.approx.ftz.f32 f5, f6;",
+    "rsqrt.approx.f32 f4, f5;", "rsqrt.approx.ftz.f32 f6, f6;", "min.f32 f4, f5, f6;", "max.f32 f5, f6, f4;",
+    "min.ftz.f32 f6, f4, f5;", "max.ftz.f32 f4, f4, f5;", "cvt.sat.f32.f32 f4, f5;", "lop3.b32 r5, r6, r4, r5, 0xe8;",
+    "lop3.b32 r6, r5, r4, r6, 0x1b;", "cvt.u16.u32 h4, r5;", "mul.wide.u16 r4, h4, h4;", "mov.b32 r4, {h4, h4};",
+    "mov.b32 {h4, _}, r5;", "mov.b64 {_, r4}, a9;", "@p1 mov.b64 a8, {r4, r6};", "mov.u32 r6, %lanemask_lt;",
+    "mov.u32 r4, %nwarpid;", "@!p2 div.rn.f32 f4, f5, f6;", "@p2 lop3.b32 r4, r5, r6, r4, 0x78;",
     "@!p2 fma.rn.f32 f4, f5, f6, f4;", "st.shared.u32 [r11], r5;", "ld.shared.u32 r6, [r11+4];",
 };
 enum { LINES = sizeof lines / sizeof *lines };
@@ -319,19 +327,25 @@ static uint32_t any_word(void)
     return any(2) ? words[any(sizeof words / sizeof *words)] : any(UINT32_MAX);
 }
 
-/* Random lines, some in a loop of a few rounds, some jumped over by some lanes, by all or by none. */
+/* Random lines, some in a loop of a few rounds, as many for all lanes or each its own, some jumped over by some lanes,
+   by all or by none. */
 static const char *random_kernel(void)
 {
     static char ptx[TEXT];
-    size_t n = (size_t)snprintf(ptx, sizeof ptx, "%s%s", START,
-                                "mov.b32 f5, r5; mov.b32 f6, r6; setp.lt.u32 p2, r4, r5; mov.u32 r20, 3;\nAGAIN:\n");
+    size_t n = (size_t)snprintf(ptx, sizeof ptx, "%s%s%s\nAGAIN:\n", START,
+                                "mov.b32 f5, r5; mov.b32 f6, r6; setp.lt.u32 p2, r4, r5;",
+                                any(2) ? "mov.u32 r20, 3;" : "shr.u32 r20, r6, 29; max.u32 r20, r20, 1;");
     for (int part = 0; part < 3; part++) {
         n += (size_t)snprintf(ptx + n, sizeof ptx - n, "@%sp%u bra OVER%d;\n", any(2) ? "!" : "", 1 + any(2), part);
         for (uint32_t k = 0; k < 8; k++)
             n += (size_t)snprintf(ptx + n, sizeof ptx - n, "%s\n", lines[any(LINES)]);
         n += (size_t)snprintf(ptx + n, sizeof ptx - n, "OVER%d:\n%s\n", part, lines[any(LINES)]);
+        if (!any(4)) /* lanes leave the loop in the middle, or go round early */
+            n += (size_t)snprintf(ptx + n, sizeof ptx - n, "@%sp%u bra %s;\n", any(2) ? "!" : "", 1 + any(2),
+                                  any(2) ? "DONE" : "NEXT");
     }
-    (void)snprintf(ptx + n, sizeof ptx - n, "%s%s", "sub.u32 r20, r20, 1; setp.ne.u32 p3, r20, 0; @p3 bra AGAIN;\n"
+    (void)snprintf(ptx + n, sizeof ptx - n, "%s%s",
+                   "NEXT: sub.u32 r20, r20, 1; setp.ne.u32 p3, r20, 0; @p3 bra AGAIN;\nDONE:\n"
                    "mov.b32 r13, f5; xor.b32 r6, r6, r13; mov.b32 r13, f6; xor.b32 r5, r5, r13;\n", END);
     return ptx;
 }
