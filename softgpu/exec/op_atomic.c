@@ -6,6 +6,7 @@
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
+#include "softgpu/exec/straight.h"
 
 #include <math.h>
 #include <string.h>
@@ -387,6 +388,8 @@ static int decode_atom(struct exec_decoder *d)
         return -1;
     if (n.size == 16)
         n.run = run_atomic128;
+    else
+        n.known = EXEC_STRAIGHT_ATOMIC;
     if (decode_put_guarded(d, n))
         return -1;
     return red ? decode_store_complete(d, 2, n.size) : 0;

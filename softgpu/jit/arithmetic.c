@@ -225,7 +225,8 @@ static LLVMValueRef integer_operation(struct compiler *c, uint8_t operation, LLV
     switch (operation) {
     case EXEC_STRAIGHT_ADD_32: case EXEC_STRAIGHT_ADD_64: return LLVMBuildAdd(b, s[0], s[1], "");
     case EXEC_STRAIGHT_SUB_32: case EXEC_STRAIGHT_SUB_64: return LLVMBuildSub(b, s[0], s[1], "");
-    case EXEC_STRAIGHT_MUL_LO_32: case EXEC_STRAIGHT_MUL_LO_64: case EXEC_STRAIGHT_MUL_WIDE_U16: return LLVMBuildMul(b, s[0], s[1], "");
+    case EXEC_STRAIGHT_MUL_LO_32: case EXEC_STRAIGHT_MUL_LO_64: case EXEC_STRAIGHT_MUL_WIDE_U16:
+        return LLVMBuildMul(b, s[0], s[1], "");
     case EXEC_STRAIGHT_MAD_LO_32: return LLVMBuildAdd(b, LLVMBuildMul(b, s[0], s[1], ""), s[2], "");
     case EXEC_STRAIGHT_AND_32: case EXEC_STRAIGHT_AND_64: return LLVMBuildAnd(b, s[0], s[1], "");
     case EXEC_STRAIGHT_OR_32: case EXEC_STRAIGHT_OR_64: return LLVMBuildOr(b, s[0], s[1], "");

@@ -133,6 +133,10 @@ static void note_instruction(struct compiler *c, const struct exec_insn *i)
         note_predicate(c, i->q, false);
         note_predicate(c, i->p, true);
         break;
+    case EXEC_STRAIGHT_ATOMIC:
+        if (i->d != UINT32_MAX)
+            note(c, i->d | EXEC_BASE_FRAME, bits_of_bytes(i->size), true);
+        break;
     case EXEC_STRAIGHT_SPECIAL: note(c, i->d | EXEC_BASE_FRAME, bits_of_cell(i->cell), true); break;
     case EXEC_STRAIGHT_SPLIT: case EXEC_STRAIGHT_JOIN: note_pieces(c, i); break;
     case EXEC_STRAIGHT_LOAD: note(c, i->d | EXEC_BASE_FRAME, bits_of_bytes(i->kind), true); break;

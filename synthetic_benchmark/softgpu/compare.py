@@ -20,6 +20,7 @@ KERNELS = os.path.join(HERE, "kernels.h")
 NO_DEVICE = 77
 FORMS = ["cuda", "jit", "old", "opencl", "openmp"]
 OURS = ("cuda", "jit", "old")
+PRODUCTS = {"cublas": "cuBLAS", "cublas_jit": "cuBLAS, compiled", "openblas": "OpenBLAS"}
 CASES = ["vector_add", "stencil", "collatz", "matmul", "nbody", "histogram", "black_scholes", "fma_chain", "reduction",
          "transpose", "grey"]
 # Results of floats differ by the order of sums.
@@ -34,17 +35,17 @@ class Forms:
 
     def environment(self, form):
         found = dict(os.environ, OMP_WAIT_POLICY="passive")
-        if form in OURS + ("cublas",):
+        if form in OURS + ("cublas", "cublas_jit"):
             place = os.path.abspath(self.options.old if form == "old" else self.options.bin)
             found.update(FLYT_SERVER="local:", LD_LIBRARY_PATH=os.path.join(place, "cudart"))
-            if form == "jit":
+            if form in ("jit", "cublas_jit"):
                 found["FLYT_SOFTGPU_JIT"] = "on"
             if self.options.cublas:
                 found["LD_LIBRARY_PATH"] += ":" + self.options.cublas
         return found
 
     def run(self, form, words):
-        program = os.path.join(self.options.programs, "cuda" if form in OURS else form)
+        program = os.path.join(self.options.programs, "cuda" if form in OURS else form.replace("_jit", ""))
         if not os.path.exists(program):
             self.absent[form] = "not installed"
             return
@@ -76,8 +77,9 @@ def cell(value, form):
 
 
 def print_table(forms, cases, jit, old):
-    titles = ["", "software GPU, µs", "PoCL, µs", "OpenMP, µs", "÷ PoCL", "÷ OpenMP", "÷ PoCL, CPU", "÷ OpenMP, CPU"]
-    titles += (["÷ compiled", "÷ compiled, CPU"] if jit else []) + (["old ÷ new, CPU"] if old else [])
+    titles = ["", "software GPU, µs", "PoCL, µs", "OpenMP, µs", "÷ PoCL", "÷ OpenMP", "÷ PoCL, CPU",
+              "÷ OpenMP, CPU"]
+    titles += (["÷ compiled", "÷ compiled, CPU", "compiled ÷ PoCL, CPU"] if jit else []) + (["old ÷ new, CPU"] if old else [])
     print("| " + " | ".join(titles) + " |")
     print("|---" * len(titles) + "|")
     for case in cases:
@@ -85,17 +87,20 @@ def print_table(forms, cases, jit, old):
         row += [cell(forms.ratio("cuda", form, case, which), ".2f")
                 for which in (0, 1) for form in ("opencl", "openmp")]
         row += [cell(forms.ratio("cuda", "jit", case, which), ".2f") for which in (0, 1)] if jit else []
+        row += [cell(forms.ratio("jit", "opencl", case, 1), ".2f")] if jit else []
         row += [cell(forms.ratio("old", "cuda", case, 1), ".2f")] if old else []
         print("| " + " | ".join(row) + " |")
 
 
 def print_products(forms):
-    cublas, openblas = forms.time("cublas", "sgemm_1024"), forms.time("openblas", "sgemm_1024")
-    for form, time in (("cublas", cublas), ("openblas", openblas)):
-        if time:
-            print(f"sgemm of 1024³, {form}: {time / 1e3:.2f} ms, {2 * 1.024**3 / (time / 1e6):.1f} GFLOP/s")
-    if cublas and openblas:
-        print(f"cuBLAS on the software GPU ÷ OpenBLAS: {cublas / openblas:.1f}")
+    for form, name in PRODUCTS.items():
+        wall, cpu = forms.times.get((form, "sgemm_1024"), (None, None))
+        if wall:
+            print(f"sgemm of 1024³, {name}: {wall / 1e3:.2f} ms, {2 * 1.024**3 / (wall / 1e6):.1f} GFLOP/s, "
+                  f"{cpu / 1e3:.2f} ms of CPU time")
+        ratio = forms.ratio(form, "openblas", "sgemm_1024", 1)
+        if ratio and form != "openblas":
+            print(f"{name} ÷ OpenBLAS, CPU: {ratio:.1f}")
 
 
 def main():
@@ -117,8 +122,9 @@ def main():
                 forms.run(form, ([KERNELS] if form == "opencl" else []) + [case])
     print_table(forms, cases, jit, bool(options.old))
     if cases == CASES or "sgemm" in options.cases:
-        forms.run("cublas", [])
-        forms.run("openblas", [])
+        for form in PRODUCTS:
+            if form != "cublas_jit" or jit:
+                forms.run(form, [])
         print_products(forms)
     for form, why in forms.absent.items():
         print(f"SKIP {form}: {why}")
