@@ -172,12 +172,22 @@ static void unmap(rpc_request *r)
     _exit(98);
 }
 
+static void recall(uint64_t bytes)
+{
+    static unsigned number;
+    fake.due[fake.due_count++] =
+        (flyt_event){ .kind = FLYT_EVENT_RECALL, .flyt_event_u.recall = { ++number, bytes } };
+}
+
 static void recalled(rpc_request *r)
 {
     recalled_args a;
     arguments(r, (xdrproc_t)xdr_recalled_args, &a);
     fake_idle = a.idle;
     fake_recalled = a.number;
+    if (fake.ending)
+        FAKE_REPLY(plain_result, fake.ending, 0);
+    fake.ending = 0;
 }
 
 static void module_load(rpc_request *r)
@@ -284,7 +294,12 @@ static void end_context(rpc_request *r)
         free(p->bytes);
         free(p);
     }
-    FAKE_REPLY(plain_result, rpc_request_xid(r), 0);
+    if (fake_options.recalls_at_end) {
+        fake.ending = rpc_request_xid(r);
+        recall(UINT64_MAX);
+    } else {
+        FAKE_REPLY(plain_result, rpc_request_xid(r), 0);
+    }
 }
 
 static const struct {
@@ -586,8 +601,9 @@ static void event_add(flyt_event event)
 
 void fake_recall(uint64_t bytes)
 {
-    static unsigned number;
-    event_add((flyt_event){ .kind = FLYT_EVENT_RECALL, .flyt_event_u.recall = { ++number, bytes } });
+    pthread_mutex_lock(&fake.lock);
+    recall(bytes);
+    pthread_mutex_unlock(&fake.lock);
 }
 
 void fake_say(const char *text)

@@ -28,6 +28,7 @@ struct fake_options {
     bool grants;                      /* what HELLO wishes for */
     bool room;                        /* says that there is room for a context */
     int refuses_contexts;             /* the next so many calls that make one, with 2 */
+    bool recalls_at_end;              /* a context's end is answered when the client has answered a recall */
     bool software;                    /* its devices are named as the software GPU's */
     unsigned lives;                   /* so often it begins anew behind a connection that was lost */
     struct {                          /* of the last life: it lies */

@@ -42,6 +42,7 @@ extern struct fake {
     struct fake_queue  queues[FAKE_STREAMS];
     int                context_device[FLYT_MAX_CONTEXTS];
     bool               context_refused[FLYT_MAX_CONTEXTS];
+    uint32_t           ending;        /* the call that ends a context, and has not been answered */
     struct fake_op    *context_syncs;
     struct fake_op    *event_syncs;
     struct fake_event  events[FAKE_STREAMS];

@@ -102,6 +102,27 @@ static void body_give_back(void)
     CHECK(core_memory_free(parts[15]) == 0);
 }
 
+/* Its idle credit is not given back piece by piece while a context ends: the server has unmapped all of it. */
+static void body_end_and_recall(void)
+{
+    uint64_t at;
+    core_context *made;
+    fake_options.recalls_at_end = true;
+    fake_start();
+    CHECK(core_memory_free(allocate(40 * MIB)) == 0 && fake_mapped[0] >= 40 * MIB);
+    CHECK(core_context_reset(core_context_primary(0)) == 0);
+    CHECK(fake_recalled == 1 && fake_calls[FLYT_UNMAP] == 0 && core_take_latched() == 0);
+    /* The next life of both gives back what it has. */
+    CHECK(core_context_create(0, 0, &made) == 0 && core_memory_allocate(made, 40 * MIB, &at) == 0);
+    CHECK(core_memory_free(at) == 0 && core_context_destroy(made) == 0);
+    CHECK(fake_recalled == 2 && fake_calls[FLYT_UNMAP] == 0);
+    CHECK(core_memory_free(allocate(40 * MIB)) == 0);
+    fake_recall(UINT64_MAX);
+    while (fake_recalled < 3)
+        usleep(1000);
+    CHECK(fake_mapped[0] == 0 && fake_calls[FLYT_UNMAP] > 0);
+}
+
 /* A million random operations on a bounded set: what is mapped does not grow with them, and it is quick. */
 static void body_long_run(void)
 {
@@ -209,8 +230,8 @@ static void body_malloc_free_messages(void)
     CHECK(fake_calls[FLYT_CONTEXT_SYNC] == 1);
 }
 
-ISOLATED(memory, body_allocator, body_out_of_memory, body_give_back, body_malloc_free_messages, body_long_run,
-     body_idle_credit, body_freed_addresses)
+ISOLATED(memory, body_allocator, body_out_of_memory, body_give_back, body_end_and_recall, body_malloc_free_messages,
+         body_long_run, body_idle_credit, body_freed_addresses)
 
 static void body_host_memory(void)
 {

@@ -52,6 +52,8 @@ void heap_give_back(struct heap *heap, uint64_t bytes)
     FLYT_ASSERT_HELD(&heap->lock);
     uint64_t given = 0;
     struct tree_node *next;
+    if (heap->ending)
+        return;
     for (struct tree_node *n = tree_last(&heap->sizes); n && given < bytes && n->key >= heap->piece; n = next) {
         struct block *b = CONTAINER(n, struct block, by_size);
         next = tree_at_or_below(&heap->sizes, n->key, n->tie - 1);

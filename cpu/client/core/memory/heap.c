@@ -161,6 +161,17 @@ bool heap_span(const struct heap *heap, uint64_t from, uint64_t *start, uint64_t
     return true;
 }
 
+/* The helper or another thread may look for idle credit meanwhile: behind the context's end, UNMAP would be an error. */
+void memory_context_ends(core_context *c, bool ends)
+{
+    struct heap *heap = atomic_load(&c->heap);
+    if (!heap)
+        return;
+    pthread_mutex_lock(&heap->lock);
+    heap->ending = ends;
+    pthread_mutex_unlock(&heap->lock);
+}
+
 /* The server has unmapped all of it. The window takes whole granules. */
 void memory_forget_context(core_context *c)
 {
@@ -173,5 +184,6 @@ void memory_forget_context(core_context *c)
     for (struct tree_node *n; (n = tree_first(&heap->blocks));)
         block_delete(heap, block_of(n));
     heap->mapped = heap->used = heap->piece = 0;          /* the structure's next life may be on another device */
+    heap->ending = false;
     pthread_mutex_unlock(&heap->lock);
 }

@@ -25,6 +25,7 @@ struct heap {
     uint64_t        mapped, used;
     uint64_t        idle_least;       /* of mapped - used, since the last memory_tend */
     uint64_t        piece;            /* 0: not known yet */
+    bool            ending;           /* the server unmaps all of it, with the context: nothing is given back now */
     atomic_bool     bare;             /* whoever holds the lock has given back all that can be */
 };
 

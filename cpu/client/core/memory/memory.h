@@ -60,6 +60,8 @@ void memory_first_answered(struct map_question *);
    nothing of the window is taken yet, how many the server has mapped from its beginning on. */
 uint64_t memory_first_wanted(void);
 void memory_first_granted(core_context *, uint64_t size);
+/* true: before the server is asked to end the context. false: it has refused. */
+void memory_context_ends(core_context *, bool ends);
 void memory_forget_context(core_context *);                 /* after its end */
 /* The server wants credit back, and an answer. */
 void memory_recall(struct client_session *, unsigned number, uint64_t bytes);

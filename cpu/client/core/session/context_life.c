@@ -294,11 +294,14 @@ static int end(core_context *c, uint32_t procedure)
     if (c->promise)
         kept(c);
     bool there = atomic_load(&c->live) == CONTEXT_MADE;
+    memory_context_ends(c, true);
     int code = there ? wire_plain(c->session, procedure, (xdrproc_t)xdr_context_args, &args) : CORE_OK;
     if (code == ASSERT_FAILED && procedure == FLYT_CONTEXT_RESET)
         code = CORE_OK;
     if (!code)
         forget(c);
+    else
+        memory_context_ends(c, false);
     return code;
 }
 
