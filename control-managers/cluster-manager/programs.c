@@ -380,16 +380,22 @@ void client_handle_progress(struct conn *conn, struct loop_call *call, void *obj
 
 /* ---- registration ---- */
 
+/* Whether the id is not for this VM to name: a program of another VM has it, even one that has left its client manager
+   or whose client manager has not come back yet, or it was never given out and will be somebody else's. */
+static bool is_anothers(const struct cluster *cluster, const struct vm *vm, uint64_t id)
+{
+    const struct program *program = map_get_id(&cluster->programs, id);
+    const char *owner = usage_owner(cluster, id);
+    return id >= cluster->next_id || (program && program->vm != vm) || (owner && strcmp(owner, vm->row.name) != 0);
+}
+
 /* One program that its client manager has. */
 static void adopt(struct cluster *cluster, struct vm *vm, const client_running *running)
 {
     char text[CTL_MAX_TEXT + 1] = "";
-    /* An id that was never given out is not taken over: it will be somebody else's. */
-    uint64_t id = running->id < cluster->next_id ? running->id : 0;
+    const uint64_t id = is_anothers(cluster, vm, running->id) ? 0 : running->id; /* 0: it gets a new one */
     struct program *program = id ? map_get_id(&cluster->programs, id) : NULL;
-    bool known = program && program->vm == vm;
-    if (program && !known)
-        return;                                 /* another VM's: not this one's to name */
+    const bool known = program != NULL;
     struct server *server = running->server ? map_get_id(&cluster->servers, running->server) : NULL;
     if (server && server->vm != vm)
         server = NULL;

@@ -34,6 +34,7 @@ void usage_free(struct usage *usage)
     free_values(&usage->totals);
     free_values(&usage->vms);
     map_free(&usage->days);
+    map_free(&usage->going_on);
     free(usage);
 }
 

@@ -72,8 +72,9 @@ static void unlist_ended(struct used_vm *vm, struct used *used)
         vm->last = at;
 }
 
-static void go_on(struct server *server, struct used *used)
+static void go_on(struct usage *usage, struct server *server, struct used *used)
 {
+    map_put_id(&usage->going_on, used->row.program, used);
     used->next = server->counted.rows;
     used->back = &server->counted.rows;
     if (used->next)
@@ -226,6 +227,8 @@ static void row_end(struct cluster *cluster, struct used *used, int64_t when, co
             used->next->back = used->back;
     }
     used->back = NULL;
+    if (map_get_id(&cluster->usage->going_on, used->row.program) == used)
+        map_remove_id(&cluster->usage->going_on, used->row.program);
     follow_remove(&cluster->follow, &used->followed, used->row.program, NULL);
     used->row.ended = when > used->row.begun ? when : used->row.begun;
     used->program = NULL;
@@ -252,6 +255,12 @@ static int64_t began(const struct server *server)
 {
     const struct counted *counted = &server->counted;
     return server->adopted && counted->behind && counted->accrued ? counted->accrued : loop_time();
+}
+
+const char *usage_owner(const struct cluster *cluster, uint64_t program)
+{
+    const struct used *used = map_get_id(&cluster->usage->going_on, program);
+    return used ? used->row.vm : NULL;
 }
 
 void usage_attached(struct cluster *cluster, struct program *program)
@@ -295,7 +304,7 @@ void usage_attached(struct cluster *cluster, struct program *program)
     program->counted = true;
     used->program = program;
     used->unsaved = true;
-    go_on(server, used);
+    go_on(cluster->usage, server, used);
     usage_save_soon(cluster);
 }
 
@@ -502,7 +511,7 @@ void usage_load_row(struct cluster *cluster, const struct db_usage *row)
     if (!server->counted.accrued)
         server->counted.accrued = row->accrued;
     *used->row.why = '\0';
-    go_on(server, used);
+    go_on(usage, server, used);
 }
 
 /* ---- growing old ---- */

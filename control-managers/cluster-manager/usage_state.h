@@ -67,6 +67,7 @@ struct usage {
     struct map totals;
     struct map vms;     /* struct used_vm, by name */
     struct map days;    /* sums of days: usage_rows.c */
+    struct map going_on; /* struct used, by program: the newest row of it that has not ended */
     struct used **rows; /* NULL where one is gone: gaps */
     size_t count, room, gaps;
     size_t next_server; /* to be saved */

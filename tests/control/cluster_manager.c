@@ -482,6 +482,30 @@ TEST(test_silent_client)
     rig_destroy();
 }
 
+/* After a restart VM b comes first, and names the program of VM a as its own. */
+TEST(test_another_vms_id)
+{
+    begin(2);
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
+    rig_until(one->running && one->id, 5000);
+    client_close(&a);
+    rig_signal(SIGKILL);
+    rig_run_ms(100);
+    b.programs[b.program_count++] = (struct fake_program){ .key = 1, .id = one->id, .server = 999999 };
+    rig_start();
+    rig_until(n1.registered && b.registered, 10000);
+    rig_until(b.programs[0].lost, 5000);        /* it has none of its own there */
+    client_open(&a);
+    rig_until(a.registered, 5000);
+    rig_run_ms(300);
+    assert_false(one->lost);
+    assert_int_equal(n1.server_count, 1);
+    kill_program(one, "");
+    rig_until(one->end_asked, 5000);
+    assert_false(b.programs[0].end_asked);
+    rig_destroy();
+}
+
 /* Who is who: secrets, roles, doors. */
 TEST(test_credentials)
 {
