@@ -179,8 +179,9 @@ static ctl_code prepare_remove(struct cluster *cluster, struct change *change, c
 static void carry_out_remove(struct cluster *cluster, struct change *change)
 {
     struct node *node = map_get(&cluster->nodes, change->name);
-    struct event_about which = { .node = change->name, .by = change->by };
-    char why[128];
+    char why[128], before[DB_TEXT_SIZE];
+    struct event_about which = { .node = change->name, .by = change->by,
+                                 .before = admin_node_describe(node ? &node->row : NULL, before) };
     if (node) {
         snprintf(why, sizeof why, "node %s was removed", node->row.name);
         node_lose(cluster, node, why);
@@ -212,11 +213,14 @@ static ctl_code prepare_drain(struct cluster *cluster, struct change *change, ch
 static void carry_out_drain(struct cluster *cluster, struct change *change)
 {
     struct node *node = map_get(&cluster->nodes, change->name);
-    struct event_about which = { .node = change->name, .by = change->by };
+    char before[DB_TEXT_SIZE], after[DB_TEXT_SIZE];
+    struct event_about which = { .node = change->name, .by = change->by, .before = before, .after = after };
     if (!node)
         return;
+    admin_node_describe(&node->row, before);
     node->row.drained = change->drain;
     snprintf(node->row.drain_reason, sizeof node->row.drain_reason, "%s", change->reason);
+    admin_node_describe(&node->row, after);
     if (!change->drain)
         health_forgive(cluster, node, "its node was undrained");
     node->in_db = true;
@@ -292,13 +296,16 @@ static ctl_code prepare_add(struct cluster *cluster, struct change *change, char
 static void carry_out_add(struct cluster *cluster, struct change *change)
 {
     struct node *node = map_get(&cluster->nodes, change->name);
-    struct event_about which = { .node = change->name, .by = change->by };
+    char before[DB_TEXT_SIZE], after[DB_TEXT_SIZE];
+    struct event_about which = { .node = change->name, .by = change->by, .after = after,
+                                 .before = admin_node_describe(node ? &node->row : NULL, before) };
     if (!node)
         node = node_create(cluster, change->name);
     if (!node)
         return; /* no memory: it is there after the next start */
     memcpy(node->row.stored, change->row.row.node.stored, sizeof node->row.stored);
     node->row.has_stored = true;
+    admin_node_describe(&node->row, after);
     node->in_db = true;
     if (node->puts != change->puts)
         store_put_node(cluster, node); /* its row was written meanwhile, as it was before */
@@ -465,6 +472,7 @@ void admin_handle_programs(struct conn *conn, struct loop_call *call, void *obje
     session_wait(session, call, answer_programs, GATHER_MS);
     session->after = args->after;
     session->listing.waits = waits;
+    cluster->listing_waits |= waits;
     snprintf(session->listing.vm, sizeof session->listing.vm, "%s", args->vm);
     snprintf(session->listing.node, sizeof session->listing.node, "%s", args->node);
     if (!waits)

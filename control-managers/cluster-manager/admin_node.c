@@ -5,6 +5,16 @@
 #include "control-managers/cluster-manager/changes.h"
 #include "cpu/common/explain.h"
 
+const char *admin_node_describe(const struct db_node *row, char out[DB_TEXT_SIZE])
+{
+    *out = '\0';
+    if (row)
+        snprintf(out, DB_TEXT_SIZE, "%s%s%s, %s", row->drained ? "drained" : "in use",
+                 *row->drain_reason ? ": " : "", row->drain_reason,
+                 row->has_stored ? "a secret of its own" : "no secret of its own");
+    return out;
+}
+
 void admin_handle_node_export(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_named_page *args = object;
@@ -48,7 +58,9 @@ static ctl_code prepare(struct cluster *cluster, struct change *change, char *te
 static void carry_out(struct cluster *cluster, struct change *change)
 {
     struct node *node = map_get(&cluster->nodes, change->name);
-    struct event_about which = { .node = change->name, .by = change->by };
+    char before[DB_TEXT_SIZE], after[DB_TEXT_SIZE];
+    struct event_about which = { .node = change->name, .by = change->by, .after = after,
+                                 .before = admin_node_describe(node ? &node->row : NULL, before) };
     if (!node)
         node = node_create(cluster, change->name);
     if (!node)
@@ -58,6 +70,7 @@ static void carry_out(struct cluster *cluster, struct change *change)
     memcpy(node->row.stored, change->stored, sizeof node->row.stored);
     node->row.has_stored = change->has_stored;
     node->row.drained = change->drain;
+    admin_node_describe(&node->row, after);
     node->in_db = true;
     if (node->puts != change->puts)
         store_put_node(cluster, node); /* its row was written meanwhile, as it was before */

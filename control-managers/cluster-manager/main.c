@@ -184,15 +184,17 @@ static void take_tls(struct cluster *cluster, struct tls_context *tls)
 
 ctl_code cluster_reload(struct cluster *cluster, const char *by, char *text, size_t size)
 {
-    const struct event_about which = { .by = by };
+    char before[DB_TEXT_SIZE], after[DB_TEXT_SIZE];
+    const struct event_about nothing = { .by = by }, which = { .by = by, .before = before, .after = after };
     struct fresh fresh;
     char restart[512];
     if (!fresh_read(cluster, &fresh, text, size)) {
         fresh_free(&fresh);
-        cluster_event(cluster, ADMIN_ERROR, "reload-refused", &which, "%s", text);
+        cluster_event(cluster, ADMIN_ERROR, "reload-refused", &nothing, "%s", text);
         return CTL_INVALID;
     }
     config_needs_restart(cluster->config, fresh.config, restart, sizeof restart);
+    config_changes(cluster->config, fresh.config, before, after, sizeof before);
     bool tls_comes_or_goes = !fresh.tls != !cluster->tls;
     size_t at = strlen(restart);
     if (tls_comes_or_goes)

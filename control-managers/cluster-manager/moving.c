@@ -45,6 +45,15 @@ static void describe_ends(struct moved_program *move)
         }
 }
 
+enum { PLACE_TEXT = 2 * CTL_MAX_NAME + 16 };
+
+/* A GPU of a program that moves, for the audit trail; "suspended" where it has none. */
+static const char *place_text(const char *node, const char *gpu, char out[PLACE_TEXT])
+{
+    snprintf(out, PLACE_TEXT, *node ? "node %s, GPU %s" : "suspended", node, gpu);
+    return out;
+}
+
 static bool has_target(const struct moved_program *move)
 {
     return move->action == ADMIN_ACTION_MOVE || move->action == ADMIN_ACTION_RESUME;
@@ -264,8 +273,12 @@ static void forget_oldest(struct cluster *cluster)
 
 static void ended(struct moved_program *move)
 {
+    char before[PLACE_TEXT], after[PLACE_TEXT];
     struct event_about which = about(move);
     bool moved = move->is.state == ADMIN_MOVE_DONE;
+    which.before = place_text(move->from_node, move->from_gpu, before);
+    which.after = moved && move->action != ADMIN_ACTION_CHECKPOINT ? place_text(move->to_node, move->to_gpu, after)
+                                                                   : before;
     unsigned long long id = move->id;
     const char *place = move->action == ADMIN_ACTION_RESUME ? "suspended" : move->from_node;
     double outage = (double)move->outage_us / 1000, mib = (double)move->bytes / (1 << 20);

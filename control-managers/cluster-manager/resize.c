@@ -44,6 +44,14 @@ static struct event_about about(const struct server *server)
                                  .program = server->row.program };
 }
 
+enum { SHARE_TEXT = 64 };
+
+static const char *share_text(uint32_t sms, uint64_t memory, char out[SHARE_TEXT])
+{
+    snprintf(out, SHARE_TEXT, "%u SMs, %llu MiB", sms, (unsigned long long)(memory >> 20));
+    return out;
+}
+
 static struct resize *resize_of(struct cluster *cluster, uint64_t server, struct resize_part **part)
 {
     for (struct resize *resize = cluster->resizes; resize; resize = resize->next)
@@ -226,8 +234,11 @@ static void settle_part(struct resize *resize, struct resize_part *part)
     bool changed = part->state == PART_DONE && !part->back;
     if (!server || part->state == PART_UNKNOWN)       /* its node says what holds, when it knows */
         return;
+    char before[SHARE_TEXT], after[SHARE_TEXT];
     struct event_about which = about(server);
     which.by = resize->by;
+    which.before = share_text(part->old_sms, part->old_memory, before);
+    which.after = share_text(part->new_sms, part->new_memory, after);
     book(cluster, server, changed ? part->new_sms : part->old_sms, changed ? part->new_memory : part->old_memory);
     store_put_server(cluster, server, NULL, NULL);
     if (changed)

@@ -309,6 +309,25 @@ size_t config_needs_restart(const struct config *old, const struct config *new_,
     return count;
 }
 
+static void write_value(const struct config_key *key, const void *values, char *buffer, size_t size)
+{
+    size_t at = strlen(buffer);
+    snprintf(buffer + at, size - at, "%s%s = ", at ? ", " : "", key->path);
+    config_value_write(key, values, buffer, size);
+}
+
+void config_changes(const struct config *old, const struct config *new_, char *before, char *after, size_t size)
+{
+    *before = *after = '\0';
+    for (size_t i = 0; i < old->schema->count; i++) {
+        const struct config_key *key = &old->schema->keys[i];
+        if (!key->reload || config_value_same(key, old->values, new_->values))
+            continue;
+        write_value(key, old->values, before, size);
+        write_value(key, new_->values, after, size);
+    }
+}
+
 void config_keep_until_restart(struct config *fresh, struct config *running)
 {
     for (size_t i = 0; i < fresh->schema->count; i++) {

@@ -78,6 +78,9 @@ void config_complain(struct config *, const char *path, const char *format, ...)
 bool config_check_tls(struct config *, const char *ca, const char *certificate, const char *key);
 /* Keys whose values differ and that are not `reload`: their paths, separated by ", "; "" when none. Buffer: size. */
 size_t config_needs_restart(const struct config *old, const struct config *new_, char *buffer, size_t size);
+/* Keys whose values differ and that are `reload`, for a person: "placement.policy = best-fit, …" with the old values in
+   before, and with the new ones in after; size: of each. */
+void config_changes(const struct config *old, const struct config *new_, char *before, char *after, size_t size);
 /* Gives `fresh` the values of `running` for all keys that are not `reload` (and `running` those of `fresh`): what holds
    until a restart. The file's values are compared with these by the next reload too. Both have the same schema. */
 void config_keep_until_restart(struct config *fresh, struct config *running);

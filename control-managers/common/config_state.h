@@ -34,5 +34,7 @@ bool config_is_string(enum config_kind);
 size_t config_value_size(enum config_kind);
 /* Whether two structs of the daemon have the same value of this key. */
 bool config_value_same(const struct config_key *, const void *a, const void *b);
+/* The value, as a file has it, behind what `buffer` (size) has; cut off where there is no room. */
+void config_value_write(const struct config_key *, const void *values, char *buffer, size_t size);
 
 #endif

@@ -292,6 +292,31 @@ size_t config_value_size(enum config_kind kind)
     }
 }
 
+void config_value_write(const struct config_key *key, const void *values, char *buffer, size_t size)
+{
+    const void *slot = (const char *)values + key->offset;
+    char sharing[PROTOCOL_SHARING_SIZE];
+    size_t at = strlen(buffer);
+    char *out = buffer + at;
+    size -= at;
+    switch (key->kind) {
+    case CONFIG_INT: case CONFIG_PORT: snprintf(out, size, "%lld", (long long)*(const int64_t *)slot); return;
+    case CONFIG_SIZE:    snprintf(out, size, "%llu", (unsigned long long)*(const uint64_t *)slot); return;
+    case CONFIG_SECONDS:
+    case CONFIG_NUMBER:  snprintf(out, size, "%g", *(const double *)slot); return;
+    case CONFIG_BOOL:    snprintf(out, size, "%s", *(const bool *)slot ? "true" : "false"); return;
+    case CONFIG_CHOICE:  snprintf(out, size, "%s", key->choices[*(const int *)slot]); return;
+    case CONFIG_SHARING: snprintf(out, size, "%s", protocol_sharing_text(*(const unsigned *)slot, sharing)); return;
+    case CONFIG_STRINGS: break;
+    default:             snprintf(out, size, "%s", *(char *const *)slot); return;
+    }
+    const struct config_strings *strings = slot;
+    for (size_t i = 0; i < strings->count; i++) {
+        at = strlen(out);
+        snprintf(out + at, size - at, "%s%s", i ? " " : "", strings->items[i]);
+    }
+}
+
 bool config_value_same(const struct config_key *key, const void *a, const void *b)
 {
     const void *x = (const char *)a + key->offset, *y = (const char *)b + key->offset;

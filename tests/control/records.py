@@ -3,7 +3,8 @@
 
 shows: Operators: nobody can write events into a log by its name, and deceptive characters reach no terminal
 shows: Operators: the audit trail has what was refused and who asked, also under sudo; operators drain nodes
-shows: Operators: each line of the audit trail is as docs/json/audit.schema.json says; exports and reloads are in it
+shows: Operators: each line of the audit trail is as docs/json/audit.schema.json says; exports and reloads are in it,
+  and what VMs, nodes and the keys of a reload were before, and are now
 shows: Operators: systemd's journal gets priorities; `flytctl status --check` speaks as monitoring expects it
 shows: limits: the cluster manager gives memory back when many connections have ended
 """
@@ -208,6 +209,30 @@ def a_server_is_stopped():
         peer.close()
 
 
+def before_and_after():
+    """Nodes, and the keys that a reload changes; of VMs the caller has looked."""
+    own = "no secret of its own"
+    ctl("node", "drain", "n1", "--reason", "a new fan")
+    row = audited_row("node-drained")
+    need((row["before"], row["after"]) == (f"in use, {own}", f"drained: a new fan, {own}"), row)
+    ctl("node", "undrain", "n1")
+    row = audited_row("node-undrained")
+    need((row["before"], row["after"]) == (f"drained: a new fan, {own}", f"in use, {own}"), row)
+    ctl("node", "add", "n7", "--secret-file", path("n7.secret"))
+    row = audited_row("node-added")
+    need("before" not in row and row["after"] == "in use, a secret of its own", row)
+    ctl("node", "remove", "n7")
+    row = audited_row("node-removed")
+    need(row["before"] == "in use, a secret of its own" and "after" not in row, row)
+    ctl("reload")
+    need("before" not in audited_row("reloaded"), audited_row("reloaded"))
+    write("cluster.conf", said("cluster.conf") + 'placement = { policy = "spread"; overtaking = 3; };\n')
+    ctl("reload")
+    row = audited_row("reloaded")
+    need((row["before"], row["after"]) == ("placement.policy = best-fit, placement.overtaking = 16",
+                                           "placement.policy = spread, placement.overtaking = 3"), row)
+
+
 def the_trail_is_as_its_schema_says():
     """Its events are all that the source audits; the keys of each line are those of the schema."""
     top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -249,6 +274,7 @@ def the_trail_is_as_its_schema_says():
          and "nothing is other than before" in changed[1]["text"] and changed[1]["before"] == changed[1]["after"]
          and changed[2]["after"].startswith("2 SMs, ") and "it was: " in changed[2]["text"], changed)
     need(rows[-1]["command"] == "ADMIN_VM_REMOVE" and rows[-1]["vm"] == "nobody", rows[-1])
+    before_and_after()
     need({"ADMIN_NODE", "ADMIN_VM_ADD", "ADMIN_SERVER_STOP"} <= {row.get("command") for row in refused}, refused)
     need(all("who" in row for row in rows if row["event"].startswith(("vm-", "node-", "program-killed"))), rows)
 
