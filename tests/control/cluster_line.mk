@@ -1,7 +1,7 @@
 # The line of programs that wait, idle servers that stand in its way, nodes on which servers do not start,
-# drained ones, ones that cannot be reached, and programs that want several GPUs.
-TESTS_CLUSTER_LINE := $(addprefix $(BUILD)/tests/control_cluster_,line idle sick drain unreached gangs)
-$(call objects,$(addprefix tests/control/cluster_,line.c idle.c sick.c drain.c unreached.c gangs.c)): \
+# drained ones, ones that cannot be reached, why a use of a GPU ended, and programs that want several GPUs.
+TESTS_CLUSTER_LINE := $(addprefix $(BUILD)/tests/control_cluster_,line idle sick drain unreached reasons gangs)
+$(call objects,$(foreach t,line idle sick drain unreached reasons gangs,tests/control/cluster_$t.c)): \
     | $(CONTROL_COMMON_HEADERS)
 $(TESTS_CLUSTER_LINE): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(TESTS_CLUSTER_RIG) \
                        $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) | $(BIN)/flyt-cluster-manager

@@ -222,7 +222,7 @@ TEST(test_reports_count_once)
 /* Rows of usage, page by page; the last row of the program. */
 static unsigned usage_of(uint64_t program, admin_usage_row *out)
 {
-    static char empty[1];
+    static char empty[1], why[512];
     admin_usage_args args = { .vm = empty };
     unsigned found = 0;
     for (u_int more = 1; more;) {
@@ -232,11 +232,13 @@ static unsigned usage_of(uint64_t program, admin_usage_row *out)
         for (u_int i = 0; i < result.rows.rows_len; i++)
             if (result.rows.rows_val[i].prog == program) {
                 *out = result.rows.rows_val[i];
+                snprintf(why, sizeof why, "%s", out->why);
                 found++;
             }
         more = result.more;
         args.after = result.next;
-        out->vm = out->node = out->gpu = out->executable = out->why = empty;
+        out->vm = out->node = out->gpu = out->executable = empty;
+        out->why = why;
         protocol_free((xdrproc_t)xdr_admin_usage_result, &result);
     }
     return found;
@@ -345,6 +347,7 @@ TEST(test_usage_of_a_lost_node)
     admin_usage_row one = { .prog = 0 }, other = { .prog = 0 }, now = { .prog = 0 };
     usage_of(ids[0], &one);
     usage_of(ids[1], &other);
+    assert_memory_equal(one.why, "lost: ", 6);
     assert_true(one.sm_us > 4 * 1200000 && one.sm_us < other.sm_us + 500000 && other.sm_us < one.sm_us + 500000);
     rig_run_ms(500);
     node_reopen(&n1);
