@@ -155,7 +155,7 @@ static bool check(const void *values, struct config *config)
 
 static const struct config_absent absent[] = {
     { "migration", "`flytctl program migrate` needs no configuration; `elastic` is about moves that nobody asks for" },
-    { "metrics", "this version serves no metrics; `flytctl status --json` and `flytctl top --json` have the figures" },
+    { "metrics", "flyt-monitor serves the metrics of the whole cluster (docs/monitoring.md)" },
     { NULL, NULL },
 };
 
