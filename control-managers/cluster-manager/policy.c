@@ -129,6 +129,13 @@ static void even(struct cluster *cluster, const struct movable *all)
         carry_out(cluster, all, &step, "which evens the load");
 }
 
+/* Is there anything that moves could mend? Gathering all programs of a large cluster takes a while. */
+static bool may_help(struct cluster *cluster)
+{
+    const struct program *first = queue_first_lacking_room(cluster);
+    return cluster->values->policy == CLUSTER_SPREAD || (first && loop_time() - first->asked >= WAITED_US);
+}
+
 static void due(struct loop_timer *timer, void *context)
 {
     struct cluster *cluster = context;
@@ -137,7 +144,7 @@ static void due(struct loop_timer *timer, void *context)
     policy_start(cluster);
     /* The books are those of a moment in which nothing moves, and everybody has said what there is. */
     if (cluster->values->elastic_policy == CLUSTER_ELASTIC_OFF || !cluster->loaded || cluster->stopping ||
-        !programs_gathered(cluster) || moves_under_way(cluster))
+        !may_help(cluster) || !programs_gathered(cluster) || moves_under_way(cluster))
         return;
     if (gather(cluster, &all) && !help_first(cluster, &all))
         even(cluster, &all);
