@@ -8,7 +8,8 @@
 
 #include "control-managers/cluster-manager/usage_state.h"
 
-enum { SAVE_MS = 2000, FRESH_MS = 200, SAVES = 64, SERVER_ROWS = 32 };
+/* A turn of saving goes on in slices, so that nobody waits for it long. */
+enum { SAVE_MS = 2000, FRESH_MS = 200, SAVES = 64, SERVER_ROWS = 32, SLICE_NS = 1000000, SLICE_MS = 10 };
 
 struct usage *usage_create(void) { return calloc(1, sizeof(struct usage)); }
 
@@ -383,38 +384,73 @@ void usage_load(struct cluster *cluster, const struct db_usage *row)
         cluster->next_id = row->id + 1;
 }
 
-static void save_totals(struct cluster *cluster)
+/* Whether there is time to look at one more; what comes and goes between two slices is looked at in the next turn. */
+static bool goes_on(const struct saving *saving, size_t count, uint64_t until)
+{
+    return saving->looked < count && saving->saved < SAVES && uv_hrtime() < until;
+}
+
+static bool is_through(const struct saving *saving, size_t count)
+{
+    return saving->looked >= count || saving->saved >= SAVES;
+}
+
+static bool save_servers(struct cluster *cluster, struct saving *saving, uint64_t until)
+{
+    struct usage *usage = cluster->usage;
+    size_t count = cluster->servers.count;
+    for (; goes_on(saving, count, until); saving->looked++) {
+        struct server *server = map_at(&cluster->servers, (usage->next_server + saving->looked) % count);
+        usage_accrue(cluster, server);
+        if (server->counted.dirty && ++saving->saved)
+            server_save(cluster, server, false);
+    }
+    if (!is_through(saving, count))
+        return false;
+    usage->next_server = count ? (usage->next_server + saving->looked) % count : 0;
+    return true;
+}
+
+static bool save_totals(struct cluster *cluster, struct saving *saving, uint64_t until)
 {
     struct map *totals = &cluster->usage->totals;
-    for (size_t i = 0, saved = 0; i < totals->count && saved < SAVES; i++) {
-        struct total *total = map_at(totals, i);
+    for (; goes_on(saving, totals->count, until); saving->looked++) {
+        struct total *total = map_at(totals, saving->looked);
         if (!total->unsaved)
             continue;
         struct db_change change = total_row(total);
         total->unsaved = !store_usage(cluster, &change, 1);
-        saved++;
+        saving->saved++;
     }
+    return is_through(saving, totals->count);
 }
 
-/* One that goes on is saved with its server, so that both are of one moment. */
-static void save_rows(struct cluster *cluster, size_t looked_at)
+/* One that goes on is saved with its server, so that both are of one moment. False: there is nothing to save. */
+static bool save_row(struct cluster *cluster, struct used *used)
+{
+    if (!used || !used->unsaved)
+        return false;
+    struct server *server = used->back ? map_get_id(&cluster->servers, used->row.server) : NULL;
+    if (server) {
+        usage_accrue(cluster, server);
+        server_save(cluster, server, false);
+    } else {
+        usage_save_row(cluster, used);
+    }
+    return true;
+}
+
+/* The newest first. */
+static bool save_rows(struct cluster *cluster, struct saving *saving, uint64_t until)
 {
     const struct usage *usage = cluster->usage;
-    for (size_t i = usage->count, saved = 0; i-- > usage->count - looked_at && saved < SAVES;) {
-        struct used *used = usage->rows[i];
+    for (; goes_on(saving, usage->count, until); saving->looked++) {
+        struct used *used = usage->rows[usage->count - 1 - saving->looked];
         if (used && used->lingers)
             usage_show_served(cluster, used);
-        if (!used || !used->unsaved)
-            continue;
-        struct server *server = used->back ? map_get_id(&cluster->servers, used->row.server) : NULL;
-        if (server)
-            usage_accrue(cluster, server);
-        if (server)
-            server_save(cluster, server, false);
-        else
-            usage_save_row(cluster, used);
-        saved++;
+        saving->saved += save_row(cluster, used);
     }
+    return is_through(saving, usage->count);
 }
 
 /* A program that starts is known soon, so that a crash of this manager does not lose it. */
@@ -422,19 +458,22 @@ static void save_fresh(struct loop_timer *timer, void *context)
 {
     struct cluster *cluster = context;
     struct usage *usage = cluster->usage;
-    size_t fresh = usage->fresh < usage->count ? usage->fresh : usage->count;
-    (void)timer;
-    usage->fresh = 0;
-    if (store_has_room(cluster))
-        save_rows(cluster, fresh);
+    uint64_t until = uv_hrtime() + SLICE_NS;
+    if (!store_has_room(cluster))
+        return;
+    while (usage->fresh < usage->count && uv_hrtime() < until)
+        save_row(cluster, usage->rows[usage->fresh++]);
+    if (usage->fresh < usage->count)
+        loop_timer_start(cluster->loop, timer, SLICE_MS, save_fresh, cluster);
 }
 
 void usage_save_soon(struct cluster *cluster)
 {
     struct usage *usage = cluster->usage;
-    usage->fresh++;
-    if (!loop_timer_running(&usage->save_fresh))
-        loop_timer_start(cluster->loop, &usage->save_fresh, FRESH_MS, save_fresh, cluster);
+    if (loop_timer_running(&usage->save_fresh))
+        return;
+    usage->fresh = usage->count - 1;
+    loop_timer_start(cluster->loop, &usage->save_fresh, FRESH_MS, save_fresh, cluster);
 }
 
 static void grow_old(struct loop_timer *timer, void *context)
@@ -445,22 +484,24 @@ static void grow_old(struct loop_timer *timer, void *context)
 
 static void save(struct loop_timer *timer, void *context)
 {
+    static bool (*const parts[])(struct cluster *, struct saving *, uint64_t) = { save_servers, save_rows, save_totals };
+    enum { PARTS = sizeof parts / sizeof *parts };
     struct cluster *cluster = context;
     struct usage *usage = cluster->usage;
-    size_t saved = 0, count = cluster->servers.count, looked = 0;
-    loop_timer_start(cluster->loop, timer, SAVE_MS, save, cluster);
-    if (!store_has_room(cluster)) /* what was counted stays dirty, and is written when the resource DB follows */
+    struct saving *saving = &usage->saving;
+    uint64_t until = uv_hrtime() + SLICE_NS;
+    /* Without room, what was counted stays dirty, and is written when the resource DB follows. */
+    bool has_room = store_has_room(cluster);
+    while (has_room && saving->part < PARTS && parts[saving->part](cluster, saving, until))
+        *saving = (struct saving){ .part = saving->part + 1 };
+    if (has_room && saving->part < PARTS) {
+        loop_timer_start(cluster->loop, timer, SLICE_MS, save, cluster);
         return;
-    for (; looked < count && saved < SAVES; looked++) {
-        struct server *server = map_at(&cluster->servers, (usage->next_server + looked) % count);
-        usage_accrue(cluster, server);
-        if (server->counted.dirty && ++saved)
-            server_save(cluster, server, false);
     }
-    usage->next_server = count ? (usage->next_server + looked) % count : 0;
-    save_rows(cluster, usage->count);
-    save_totals(cluster);
-    loop_timer_start(cluster->loop, &usage->grow_old, 1, grow_old, cluster); /* others have their turn before */
+    *saving = (struct saving){ 0 };
+    loop_timer_start(cluster->loop, timer, SAVE_MS, save, cluster);
+    if (has_room)
+        loop_timer_start(cluster->loop, &usage->grow_old, 1, grow_old, cluster); /* others have their turn before */
 }
 
 void usage_end(struct cluster *cluster)

@@ -71,6 +71,10 @@ struct usage {
     struct used **rows; /* NULL where one is gone: gaps */
     size_t count, room, gaps;
     size_t next_server; /* to be saved */
+    struct saving {
+        int part;             /* of usage.c's turn of saving */
+        size_t looked, saved; /* in this part */
+    } saving;
     size_t next_row;    /* to be looked at, whether it is to be summed */
     /* A reader takes the rows page by page, and must find each once: nothing is summed until it has all, or is late.
        A page belongs to one generation: sums and removals begin another. */
@@ -78,7 +82,7 @@ struct usage {
     uint64_t read_until; /* loop_now; 0: nobody reads */
     bool read_lately;    /* nothing was summed since somebody read */
     size_t lost;  /* rows with a rate */
-    size_t fresh; /* rows, the newest ones, that the DB has not been given yet */
+    size_t fresh; /* while save_fresh runs: the first of the newest rows, which the DB has not been given yet */
     struct loop_timer save, save_fresh, grow_old;
 };
 
@@ -90,7 +94,7 @@ void usage_end_rows(struct cluster *, struct server *, const char *why);
 void usage_grow_old(struct cluster *);
 /* ---- usage.c ---- */
 void usage_show_served(struct cluster *, struct used *); /* it may be served alone by now: followers learn of it */
-void usage_save_soon(struct cluster *); /* there is one more fresh row */
+void usage_save_soon(struct cluster *); /* the newest row is fresh */
 /* More, or less, was used than the totals of these know. They do not fall. */
 void usage_add_to_totals(struct cluster *, const struct db_usage *, uint64_t sm_us);
 void usage_accrue_until(struct cluster *, struct server *, int64_t when);
