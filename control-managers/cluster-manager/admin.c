@@ -472,7 +472,6 @@ void admin_handle_programs(struct conn *conn, struct loop_call *call, void *obje
     session_wait(session, call, answer_programs, GATHER_MS);
     session->after = args->after;
     session->listing.waits = waits;
-    cluster->listing_waits |= waits;
     snprintf(session->listing.vm, sizeof session->listing.vm, "%s", args->vm);
     snprintf(session->listing.node, sizeof session->listing.node, "%s", args->node);
     if (!waits)

@@ -301,6 +301,7 @@ struct cluster {
     int64_t started;
     uint64_t settled;                             /* loop_now: until then nodes that are away are waited for */
     size_t vms_awaited;                           /* have GPU servers, and have not said which programs run */
+    uint64_t vms_digest;                          /* of the entitlements, as loaded last; 0: they are others now */
     struct ticket_signer *signer, *signer_before; /* keys.c */
     uint8_t ticket_key[TICKET_KEY_SIZE];
     struct old_key old_keys[TICKET_MAX_KEYS - 1]; /* newest first */

@@ -54,19 +54,27 @@ static void vms_loaded(void *context, int error, const char *why, const struct d
         log_warning("event=entitlements-not-read why=\"%s\"", why);
         return;
     }
+    if (cluster->vms_digest && rows->digest == cluster->vms_digest) { /* 20,000 take 30 ms */
+        queue_retry(cluster);
+        return;
+    }
     for (size_t i = 0; i < cluster->vms.count; i++)
         ((struct vm *)map_at(&cluster->vms, i))->seen = false;
     for (size_t i = 0; i < rows->count; i++)
-        take_vm(cluster, &rows->rows[i].vm);
+        take_vm(cluster, &db_rows_at(rows, i)->vm);
     size_t count = cluster->vms.count;
     void **vms = map_values(&cluster->vms);
+    bool stay = false;
     for (size_t i = 0; vms && i < count; i++) {
         struct vm *vm = vms[i];
-        if (vm->seen || vm->server_count || vm->program_count)
+        bool used = vm->server_count || vm->program_count;
+        stay |= !vm->seen && used;
+        if (vm->seen || used)
             continue;                           /* one that is gone but in use stays until it is not */
         log_info("event=entitlement-gone vm=%s: it was removed from the resource DB", vm->row.name);
         vm_destroy(cluster, vm);
     }
+    cluster->vms_digest = vms && !stay ? rows->digest : 0;
     free(vms);
     queue_retry(cluster);
 }
@@ -172,7 +180,7 @@ static void all_loaded(void *context, int error, const char *why, const struct d
     static const enum db_kind order[] = { DB_META, DB_VM, DB_NODE, DB_SERVER, DB_EVENT, DB_USAGE };
     for (size_t k = 0; k < sizeof order / sizeof order[0]; k++)
         for (size_t i = 0; i < rows->count; i++) {
-            const union db_row *row = &rows->rows[i];
+            const union db_row *row = db_rows_at(rows, i);
             if (rows->kinds[i] != order[k])
                 continue;
             switch (order[k]) {

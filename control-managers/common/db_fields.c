@@ -157,9 +157,22 @@ bool db_field_set_text(const struct db_field *field, union db_row *row, const ch
     return true;
 }
 
+size_t db_row_size(enum db_kind kind)
+{
+    switch (kind) {
+    case DB_VM:     return sizeof(struct db_vm);
+    case DB_NODE:   return sizeof(struct db_node);
+    case DB_SERVER: return sizeof(struct db_server);
+    case DB_EVENT:  return sizeof(struct db_event);
+    case DB_META:   return sizeof(struct db_meta);
+    case DB_USAGE:  return sizeof(struct db_usage);
+    default:        return sizeof(union db_row);
+    }
+}
+
 void db_row_clear(enum db_kind kind, union db_row *row)
 {
-    memset(row, 0, sizeof *row);
+    memset(row, 0, db_row_size(kind));
     if (kind == DB_VM) {
         row->vm.grouping = true;
         row->vm.gpus = 1;

@@ -53,6 +53,7 @@ bool db_field_set_text(const struct db_field *, union db_row *, const char *, si
 
 /* Gives a row of this kind the values that hold where a field is missing: grouping is on, programs have one GPU. */
 void db_row_clear(enum db_kind, union db_row *);
+size_t db_row_size(enum db_kind); /* of the member of the union that it uses */
 bool db_row_equal(const struct db_table *, const union db_row *, const union db_row *);
 /* Checks the changes of a batch: kinds, actions, keys. 0 or -EINVAL. */
 int db_changes_check(const struct db_change *, size_t count, char *error);

@@ -47,12 +47,19 @@ int db_worker_apply(struct db_worker *, const struct db_change *, size_t count,
    job goes on. */
 bool db_worker_withdraw(struct db_worker *, struct db_job *);
 
-/* Rows as loaded, in the loop's thread. error 0: count rows of kinds[i], rows[i], valid until return. */
+/* Rows as loaded, in the loop's thread. error 0: count rows of kinds[i], valid until return. */
 struct db_rows {
     size_t count;
     const enum db_kind *kinds;
-    const union db_row *rows;
+    const size_t *places; /* in bytes */
+    const unsigned char *bytes;
+    uint64_t digest; /* of all bytes: that of another load of the same rows is the same */
 };
+/* Of the row only the member of its kind is there: the largest one takes ten times as much as most others. */
+static inline const union db_row *db_rows_at(const struct db_rows *rows, size_t i)
+{
+    return (const union db_row *)(rows->bytes + rows->places[i]);
+}
 int db_worker_load(struct db_worker *, unsigned kinds, unsigned events,
                    void (*done)(void *context, int error, const char *why, const struct db_rows *), void *context);
 

@@ -14,6 +14,7 @@ shows: usage: a VM that runs programs as thousands of users loses rows of its ow
   while rows are summed
 shows: usage: rows become sums by day after detail-days, and go after keep-days; no SM-second is lost by that
 shows: usage: what waits and why; events of a program's wait, start and end
+shows: cluster manager: entitlements that others change in the resource DB count from the next reading on
 """
 import contextlib
 import datetime
@@ -289,6 +290,28 @@ def what_waits_says_why():
     first.end()
     second.attached().end()
     until(lambda: cluster.json("program", "list") == [], "both have ended")
+
+
+@case
+def others_change_entitlements():
+    """In the resource DB itself: read again at a reload, also after an administrator's change in between."""
+    def elsewhere(sms):
+        with contextlib.closing(sqlite3.connect(f"{cluster.dir}/state/flyt.db", timeout=20)) as db, db:
+            db.execute("UPDATE vms SET sms = ? WHERE name = 'local'", (sms,))
+        cluster.ctl("reload")
+        until(lambda: cluster.json("vm", "show", "local")["sms"] == sms, f"{sms} SMs")
+    before = cluster.json("vm", "show", "local")["sms"]
+    elsewhere(3)
+    cluster.ctl("reload")
+    cluster.ctl("vm", "set", "local", "--sms", "2")
+    elsewhere(3)
+    cluster.ctl("vm", "add", "other", "--sms", "1", "--memory", "1M")
+    cluster.ctl("reload")
+    with contextlib.closing(sqlite3.connect(f"{cluster.dir}/state/flyt.db", timeout=20)) as db, db:
+        db.execute("DELETE FROM vms WHERE name = 'other'")
+    cluster.ctl("reload")
+    until(lambda: len(cluster.json("vm", "list")) == 1, "one is gone")
+    elsewhere(before)
 
 
 DAY = 86400 * 10**6
