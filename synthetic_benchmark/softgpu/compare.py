@@ -79,7 +79,8 @@ def cell(value, form):
 def print_table(forms, cases, jit, old):
     titles = ["", "software GPU, µs", "PoCL, µs", "OpenMP, µs", "÷ PoCL", "÷ OpenMP", "÷ PoCL, CPU",
               "÷ OpenMP, CPU"]
-    titles += (["÷ compiled", "÷ compiled, CPU", "compiled ÷ PoCL, CPU"] if jit else []) + (["old ÷ new, CPU"] if old else [])
+    titles += ["÷ compiled", "÷ compiled, CPU", "compiled ÷ PoCL, CPU"] if jit else []
+    titles += ["old ÷ new, CPU"] if old else []
     print("| " + " | ".join(titles) + " |")
     print("|---" * len(titles) + "|")
     for case in cases:
