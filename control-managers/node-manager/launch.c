@@ -153,7 +153,7 @@ static int isolate(const struct sandbox_launch *launch, struct way way, uid_t ui
     else if (!(way.spaces & CLONE_NEWUSER))
         lacks |= LACKS_IDENTITY;
     lacks |= drop_capabilities();
-    if (seccomp_restrict(launch->connects) != 0)
+    if (seccomp_restrict(launch->calls) != 0)
         lacks |= LACKS_FILTER;
     return lacks;
 }

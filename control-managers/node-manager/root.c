@@ -101,7 +101,7 @@ void root_begin(struct root *root, const char *base, uid_t user)
 
 void root_show_program(struct root *root, const char *program)
 {
-    static const char *const beside[] = { "libsoftgpu.so", "libflyt-tls.so", "libflyt-server.so" };
+    static const char *const beside[] = { "libsoftgpu.so", "libsoftgpu-jit.so", "libflyt-tls.so", "libflyt-server.so" };
     char path[PATH_MAX];
     const char *slash = strrchr(program, '/');
     if (!slash || below(program, "/usr"))

@@ -62,9 +62,10 @@ int root_enter(const struct root *);
 
 /* 0, or -errno with *error. */
 int seccomp_prepare(char *error);
-/* From then on this process and its children make the prepared calls only; connects: connect is one of them. 0 or
-   -errno. */
-int seccomp_restrict(bool connects);
+/* MPS: connect is one of the calls. SOFTWARE: no memory is writable and executable at once. */
+enum sandbox_calls { CALLS_NVIDIA, CALLS_MPS, CALLS_SOFTWARE, CALLS_COUNT };
+/* From then on this process and its children make the prepared calls only. 0 or -errno. */
+int seccomp_restrict(enum sandbox_calls);
 
 /* ---- launch.c ---- */
 
@@ -82,7 +83,7 @@ struct sandbox_launch {
     uid_t user;                  /* of launch_user; 0: that of the node manager */
     gid_t groups[LAUNCH_GROUPS]; /* further ones */
     size_t group_count;
-    bool connects;      /* it may connect to sockets: a client of MPS */
+    enum sandbox_calls calls;
     unsigned processes; /* at most, with a user of its own */
 };
 

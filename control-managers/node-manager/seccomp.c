@@ -58,8 +58,8 @@ static const char *const allowed[] = {
     "rmdir", "sendfile", "stat", "statfs", "statx", "truncate", "umask", "unlink", "unlinkat", "utimensat", "write",
     "writev",
     /* memory */
-    "brk", "get_mempolicy", "madvise", "mbind", "memfd_create", "mincore", "mlock", "mlock2", "mlockall", "mmap",
-    "move_pages", "mprotect", "mremap", "msync", "munlock", "munlockall", "munmap", "set_mempolicy",
+    "brk", "get_mempolicy", "madvise", "mbind", "memfd_create", "mincore", "mlock", "mlock2", "mlockall", "move_pages",
+    "mremap", "msync", "munlock", "munlockall", "munmap", "set_mempolicy",
     /* waiting */
     "alarm", "clock_getres", "clock_gettime", "clock_nanosleep", "epoll_create", "epoll_create1", "epoll_ctl",
     "epoll_pwait", "epoll_pwait2", "epoll_wait", "eventfd", "eventfd2", "futex", "futex_waitv", "get_robust_list",
@@ -81,7 +81,7 @@ static const char *const allowed[] = {
 };
 
 enum { MAX_FILTER = 4096 };           /* what the kernel takes (BPF_MAXINSNS) */
-static struct sock_fprog programs[2]; /* [1]: with connect */
+static struct sock_fprog programs[CALLS_COUNT];
 
 static int allow(scmp_filter_ctx filter, const char *name, const struct scmp_arg_cmp *condition)
 {
@@ -116,7 +116,22 @@ static int fill_connecting(scmp_filter_ctx filter, bool connects)
     return failure;
 }
 
-static int fill(scmp_filter_ctx filter, bool connects)
+/* The compiler of the software GPU writes code into memory that cannot be executed, and makes that executable and
+   read-only then. NVIDIA's driver may need both at once. */
+static int fill_memory(scmp_filter_ctx filter, bool both)
+{
+    static const char *const names[] = { "mmap", "mprotect" };
+    static const unsigned rights[] = { 0, PROT_WRITE, PROT_EXEC };
+    int failure = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (size_t k = 0; !failure && k < (both ? 1 : sizeof rights / sizeof *rights); k++) {
+            const struct scmp_arg_cmp some = SCMP_CMP32(2, SCMP_CMP_MASKED_EQ, PROT_WRITE | PROT_EXEC, rights[k]);
+            failure = allow(filter, names[i], both ? NULL : &some);
+        }
+    return failure;
+}
+
+static int fill(scmp_filter_ctx filter, enum sandbox_calls calls)
 {
     /* Flags of clone3 are in memory, out of a filter's sight: it is not in the list, and libraries take clone. */
     const struct scmp_arg_cmp old_namespaces = SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, NEW_NAMESPACES, 0);
@@ -124,7 +139,9 @@ static int fill(scmp_filter_ctx filter, bool connects)
     const struct scmp_arg_cmp personality[] = { SCMP_CMP32(0, SCMP_CMP_EQ, 0, 0),
                                                 SCMP_CMP32(0, SCMP_CMP_EQ, 0xffffffff, 0), /* a question */
                                                 SCMP_CMP32(0, SCMP_CMP_EQ, PERSONALITY_FOR_SANITIZERS, 0) };
-    int failure = fill_connecting(filter, connects);
+    int failure = fill_connecting(filter, calls == CALLS_MPS);
+    if (!failure)
+        failure = fill_memory(filter, calls != CALLS_SOFTWARE);
     for (size_t i = 0; !failure && i < sizeof allowed / sizeof *allowed; i++)
         failure = allow(filter, allowed[i], NULL);
     if (!failure)
@@ -137,11 +154,11 @@ static int fill(scmp_filter_ctx filter, bool connects)
 }
 
 /* libseccomp writes the filter to a file; it is kept in memory. */
-static int keep(scmp_filter_ctx filter, bool connects)
+static int keep(scmp_filter_ctx filter, enum sandbox_calls calls)
 {
-    static struct sock_filter codes[2][MAX_FILTER];
-    struct sock_filter *code = codes[connects];
-    const size_t room = sizeof codes[connects];
+    static struct sock_filter codes[CALLS_COUNT][MAX_FILTER];
+    struct sock_filter *code = codes[calls];
+    const size_t room = sizeof codes[calls];
     int fd = memfd_create("seccomp", MFD_CLOEXEC);
     if (fd < 0)
         return -errno;
@@ -152,31 +169,33 @@ static int keep(scmp_filter_ctx filter, bool connects)
         return failure;
     if (size <= 0 || (size_t)size == room)
         return -E2BIG;
-    programs[connects] = (struct sock_fprog){ .len = (unsigned short)((size_t)size / sizeof *code), .filter = code };
+    programs[calls] = (struct sock_fprog){ .len = (unsigned short)((size_t)size / sizeof *code), .filter = code };
     return 0;
 }
 
-static int prepare(bool connects, char *error)
+static int prepare(enum sandbox_calls calls, char *error)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
     if (!filter)
         return explain(error, -ENOMEM, "libseccomp makes no filter");
-    int failure = fill(filter, connects);
+    int failure = fill(filter, calls);
     if (!failure)
-        failure = keep(filter, connects);
+        failure = keep(filter, calls);
     seccomp_release(filter);
     return failure ? explain(error, failure, "making the filter of system calls: %s", strerror(-failure)) : 0;
 }
 
 int seccomp_prepare(char *error)
 {
-    int failure = prepare(false, error);
-    return failure ? failure : prepare(true, error);
+    int failure = 0;
+    for (enum sandbox_calls calls = 0; !failure && calls < CALLS_COUNT; calls++)
+        failure = prepare(calls, error);
+    return failure;
 }
 
-int seccomp_restrict(bool connects)
+int seccomp_restrict(enum sandbox_calls calls)
 {
-    const struct sock_fprog *program = &programs[connects];
+    const struct sock_fprog *program = &programs[calls];
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return -errno;
     if (!program->len)

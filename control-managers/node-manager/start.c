@@ -224,7 +224,9 @@ static int launch_server(struct server *server, const struct gpu *gpu, const cha
                              .root = &root,
                              .sandbox = (enum node_sandbox)node->config->sandbox,
                              .user = server->user ? server->user : (uid_t)node->config->first_user,
-                             .connects = server->sharing == CTL_SHARING_MPS && !gpu->software,
+                             .calls = gpu->software                          ? CALLS_SOFTWARE
+                                      : server->sharing == CTL_SHARING_MPS ? CALLS_MPS
+                                                                            : CALLS_NVIDIA,
                              .processes = server->user ? (unsigned)node->config->processes : 0 };
     if (*gifts->bar)
         launch.groups[launch.group_count++] = gifts->bar_group;

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -28,7 +29,7 @@
 
 enum { LISTEN = 3, LAST_CALL = 480, MAX_DEPTH = 40 };
 
-static char own[4096];
+static _Alignas(4096) char own[4096];
 
 /* ---- what it sees and may write ---- */
 
@@ -263,6 +264,9 @@ static void attacks(void)
     say("clone3", "-", syscall(SYS_clone3, NULL, 0));
     say("setns", "1", syscall(SYS_setns, 1, 0));
     say("personality", "fixed", syscall(SYS_personality, 0x0040000));
+    const int all = PROT_READ | PROT_WRITE | PROT_EXEC;
+    say("code", "mapped", (long)mmap(NULL, sizeof own, all, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    say("code", "changed", mprotect(own, sizeof own, all));
     say("keys", "-", syscall(SYS_keyctl, 0, -3, 0));
     say("reopen", "output", reopen("/proc/self/fd/1"));
     say("reopen", "log", reopen("/proc/self/fd/2"));
@@ -300,7 +304,10 @@ static void make_call(long number)
                  : number == SYS_socket || number == SYS_socketpair               ? AF_UNIX
                  : number == SYS_personality                                      ? 0xffffffffL
                                                                                   : -1;
-    long more = number == SYS_clone || number == SYS_sendto || number == SYS_sendmsg || number == SYS_sendmmsg ? 0 : -1;
+    static const long plain[] = { SYS_clone, SYS_sendto, SYS_sendmsg, SYS_sendmmsg, SYS_mmap, SYS_mprotect };
+    long more = -1;
+    for (size_t k = 0; k < sizeof plain / sizeof *plain; k++)
+        more = number == plain[k] ? 0 : more;
     const struct itimerval soon = { .it_value = { .tv_usec = 100000 } };
     pid_t self = getpid();
     setitimer(ITIMER_REAL, &soon, NULL); /* some wait for ever */

@@ -129,6 +129,9 @@ static const char *const failing[] = { "read /etc/shadow ENOENT",
                                        "clone3 - ENOSYS",
                                        "setns 1 ENOSYS",
                                        "keys - ENOSYS",
+                                       /* memory that is writable and executable at once */
+                                       "code mapped ENOSYS",
+                                       "code changed ENOSYS",
 #ifndef __SANITIZE_THREAD__
                                        "personality fixed ENOSYS",
 #endif
