@@ -489,7 +489,7 @@ TEST(test_another_vms_id)
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
     rig_until(one->running && one->id, 5000);
     client_close(&a);
-    rig_signal(SIGKILL);
+    rig_signal(SIGTERM);
     rig_run_ms(100);
     b.programs[b.program_count++] = (struct fake_program){ .key = 1, .id = one->id, .server = 999999 };
     rig_start();
