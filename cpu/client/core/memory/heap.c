@@ -161,7 +161,7 @@ bool heap_span(const struct heap *heap, uint64_t from, uint64_t *start, uint64_t
     return true;
 }
 
-/* The helper or another thread may look for idle credit meanwhile: behind the context's end, UNMAP would be an error. */
+/* The helper, or another thread, may look for idle credit meanwhile. An UNMAP behind the context's end is an error. */
 void memory_context_ends(core_context *c, bool ends)
 {
     struct heap *heap = atomic_load(&c->heap);
