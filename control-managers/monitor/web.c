@@ -356,6 +356,28 @@ static enum MHD_Result give(struct monitor *monitor, struct MHD_Connection *conn
     return say(connection, MHD_HTTP_NOT_FOUND, "There is nothing of this name.\n");
 }
 
+struct request_headers {
+    unsigned hosts, lengths;
+};
+
+static enum MHD_Result count_header(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    struct request_headers *named = context;
+    (void)kind, (void)value;
+    named->hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    named->lengths += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0 ||
+                      strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
+    return MHD_YES;
+}
+
+/* Somebody in between could understand the request otherwise: RFC 9112, 3.2 and 6.3. */
+static bool is_ambiguous(struct MHD_Connection *connection)
+{
+    struct request_headers named = { 0 };
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, count_header, &named);
+    return named.hosts > 1 || named.lengths > 1;
+}
+
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url, const char *method,
                               const char *version, const char *upload, size_t *upload_size, void **state)
 {
@@ -364,6 +386,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     (void)version, (void)upload;
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return say(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "Nothing can be changed here.\n");
+    if (is_ambiguous(connection))
+        return say(connection, MHD_HTTP_BAD_REQUEST, "Host, or the length of the body, is given more than once.\n");
     if (!*state) { /* the head has come; the body, if any, is not looked at */
         *state = &seen;
         return MHD_YES;
