@@ -192,10 +192,10 @@ test-beds:
 	@tools/setup --for check --only beds
 
 check-next:
-	@$(if $(STATUS),tools/check-next --status,tools/setup --for check && tools/check-next --minutes $(MINUTES))
+	@$(if $(STATUS),tools/check-next --status,tools/setup --for long && tools/check-next --minutes $(MINUTES))
 
 check-long:
-	@tools/setup --for check
+	@tools/setup --for long
 	@tools/check-next --all
 
 MINUTES := 30
