@@ -484,7 +484,8 @@ static void grow_old(struct loop_timer *timer, void *context)
 
 static void save(struct loop_timer *timer, void *context)
 {
-    static bool (*const parts[])(struct cluster *, struct saving *, uint64_t) = { save_servers, save_rows, save_totals };
+    static bool (*const parts[])(struct cluster *, struct saving *, uint64_t) = { save_servers, save_rows,
+                                                                                 save_totals };
     enum { PARTS = sizeof parts / sizeof *parts };
     struct cluster *cluster = context;
     struct usage *usage = cluster->usage;
