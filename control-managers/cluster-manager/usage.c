@@ -385,17 +385,17 @@ void usage_load(struct cluster *cluster, const struct db_usage *row)
 }
 
 /* Whether there is time to look at one more; what comes and goes between two slices is looked at in the next turn. */
-static bool goes_on(const struct saving *saving, size_t count, uint64_t until)
+static bool goes_on(const struct usage_turn *saving, size_t count, uint64_t until)
 {
     return saving->looked < count && saving->saved < SAVES && uv_hrtime() < until;
 }
 
-static bool is_through(const struct saving *saving, size_t count)
+static bool is_through(const struct usage_turn *saving, size_t count)
 {
     return saving->looked >= count || saving->saved >= SAVES;
 }
 
-static bool save_servers(struct cluster *cluster, struct saving *saving, uint64_t until)
+static bool save_servers(struct cluster *cluster, struct usage_turn *saving, uint64_t until)
 {
     struct usage *usage = cluster->usage;
     size_t count = cluster->servers.count;
@@ -411,7 +411,7 @@ static bool save_servers(struct cluster *cluster, struct saving *saving, uint64_
     return true;
 }
 
-static bool save_totals(struct cluster *cluster, struct saving *saving, uint64_t until)
+static bool save_totals(struct cluster *cluster, struct usage_turn *saving, uint64_t until)
 {
     struct map *totals = &cluster->usage->totals;
     for (; goes_on(saving, totals->count, until); saving->looked++) {
@@ -441,7 +441,7 @@ static bool save_row(struct cluster *cluster, struct used *used)
 }
 
 /* The newest first. */
-static bool save_rows(struct cluster *cluster, struct saving *saving, uint64_t until)
+static bool save_rows(struct cluster *cluster, struct usage_turn *saving, uint64_t until)
 {
     const struct usage *usage = cluster->usage;
     for (; goes_on(saving, usage->count, until); saving->looked++) {
@@ -484,22 +484,22 @@ static void grow_old(struct loop_timer *timer, void *context)
 
 static void save(struct loop_timer *timer, void *context)
 {
-    static bool (*const parts[])(struct cluster *, struct saving *, uint64_t) = { save_servers, save_rows,
-                                                                                 save_totals };
+    static bool (*const parts[])(struct cluster *, struct usage_turn *, uint64_t) = { save_servers, save_rows,
+                                                                                     save_totals };
     enum { PARTS = sizeof parts / sizeof *parts };
     struct cluster *cluster = context;
     struct usage *usage = cluster->usage;
-    struct saving *saving = &usage->saving;
+    struct usage_turn *saving = &usage->saving;
     uint64_t until = uv_hrtime() + SLICE_NS;
     /* Without room, what was counted stays dirty, and is written when the resource DB follows. */
     bool has_room = store_has_room(cluster);
     while (has_room && saving->part < PARTS && parts[saving->part](cluster, saving, until))
-        *saving = (struct saving){ .part = saving->part + 1 };
+        *saving = (struct usage_turn){ .part = saving->part + 1 };
     if (has_room && saving->part < PARTS) {
         loop_timer_start(cluster->loop, timer, SLICE_MS, save, cluster);
         return;
     }
-    *saving = (struct saving){ 0 };
+    *saving = (struct usage_turn){ 0 };
     loop_timer_start(cluster->loop, timer, SAVE_MS, save, cluster);
     if (has_room)
         loop_timer_start(cluster->loop, &usage->grow_old, 1, grow_old, cluster); /* others have their turn before */

@@ -71,7 +71,7 @@ struct usage {
     struct used **rows; /* NULL where one is gone: gaps */
     size_t count, room, gaps;
     size_t next_server; /* to be saved */
-    struct saving {
+    struct usage_turn {
         int part;             /* of usage.c's turn of saving */
         size_t looked, saved; /* in this part */
     } saving;
