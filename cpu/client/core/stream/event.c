@@ -369,8 +369,9 @@ int core_stream_wait(core_context *c, core_stream stream, core_event token, unsi
     if (code || (code = client_stream_enter(c, stream, &s)))
         return code;
     struct cell cell;
+    bool across = e->context->session != s->context->session;
     if (!cell_of(e, &cell))
-        return op_submit(s, &(struct op){ .kind = OP_EVENT_WAIT, .event = { e, flags } });
+        return op_submit(s, &(struct op){ .kind = across ? OP_EVENT_ACROSS : OP_EVENT_WAIT, .event = { e, flags } });
     code = cell_wait(&cell, c, stream);
     cell_close(&cell);
     return code;

@@ -25,7 +25,8 @@ struct client_host_function {
     void  (*function)(void *, int);
     void   *user;
     bool    on_error, writes;
-    bool    used;
+    bool    used;                     /* the server has not said yet that it is due */
+    bool    held;                     /* nor has the other server answered for which the stream waits */
     int     status;
     struct point point;               /* what it must find done */
     flyt_id next;                     /* in the queue, or of the free ids; 0: last */
@@ -126,7 +127,7 @@ static flyt_id slot_take(void)
     return id;
 }
 
-int host_function_put(struct client_stream *s, void (*function)(void *, int), void *user, bool on_error, bool writes)
+static int put(struct client_stream *s, const struct client_host_function *wanted, flyt_id *out)
 {
     pending_join_next(s);
     struct point point = stream_point(s);
@@ -134,13 +135,16 @@ int host_function_put(struct client_stream *s, void (*function)(void *, int), vo
     pthread_mutex_lock(&hosts.lock);
     int code = thread_start();
     flyt_id id = code ? 0 : slot_take();
-    if (id)
-        hosts.slots[id] =
-            (struct client_host_function){ function, user, on_error, writes, .used = true, .point = point };
+    if (id) {
+        hosts.slots[id] = *wanted;
+        hosts.slots[id].used = true;
+        hosts.slots[id].point = point;
+    }
     pthread_mutex_unlock(&hosts.lock);
     if (!id)
         return CORE_OUT_OF_MEMORY;
-    if (writes)
+    *out = id;
+    if (wanted->writes)
         pending_writer_begins();
     throttle_begins();
     host_function_args args = { .stream = s->wire, .id = id };
@@ -152,6 +156,21 @@ int host_function_put(struct client_stream *s, void (*function)(void *, int), vo
     return CORE_OK;
 }
 
+int host_function_put(struct client_stream *s, void (*function)(void *, int), void *user, bool on_error, bool writes)
+{
+    flyt_id id;
+    return put(s,
+               &(struct client_host_function){ .function = function, .user = user, .on_error = on_error,
+                                              .writes = writes }, &id);
+}
+
+static void nothing(void *user, int status) { (void)user, (void)status; }
+
+int host_function_hold(struct client_stream *s, flyt_id *out)
+{
+    return put(s, &(struct client_host_function){ nothing, .held = true }, out);
+}
+
 flyt_id host_function_ids(void)
 {
     pthread_mutex_lock(&hosts.lock);
@@ -160,20 +179,36 @@ flyt_id host_function_ids(void)
     return size;
 }
 
+/* Under the lock. */
+static void queue(flyt_id id)
+{
+    hosts.slots[id].next = 0;
+    if (hosts.first)
+        hosts.slots[hosts.last].next = id;
+    else
+        hosts.first = id;
+    hosts.last = id;
+    pthread_cond_signal(&hosts.due);
+}
+
 void host_function_due(struct client_session *session, flyt_id id, int status)
 {
     pthread_mutex_lock(&hosts.lock);
     if (id && id < hosts.size && hosts.slots[id].used && hosts.slots[id].point.stream->context->session == session) {
         hosts.slots[id].used = false;         /* once only, whatever the server says */
         hosts.slots[id].status = status;
-        hosts.slots[id].next = 0;
-        if (hosts.first)
-            hosts.slots[hosts.last].next = id;
-        else
-            hosts.first = id;
-        hosts.last = id;
-        pthread_cond_signal(&hosts.due);
+        if (!hosts.slots[id].held)
+            queue(id);
     }
+    pthread_mutex_unlock(&hosts.lock);
+}
+
+void host_function_release(flyt_id id)
+{
+    pthread_mutex_lock(&hosts.lock);
+    hosts.slots[id].held = false;
+    if (!hosts.slots[id].used)
+        queue(id);
     pthread_mutex_unlock(&hosts.lock);
 }
 

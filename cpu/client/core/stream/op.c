@@ -9,6 +9,7 @@ op_sender *const op_senders[OP_KINDS] = {
     [OP_LAUNCH] = launch_op,
     [OP_EVENT_RECORD] = event_record_op,
     [OP_EVENT_WAIT] = event_wait_op,
+    [OP_EVENT_ACROSS] = event_across_op,
     [OP_HOST_FUNCTION] = host_function_op,
     [OP_CONDITION] = condition_op,
     [OP_GRAPH_END] = graph_end_op,

@@ -18,6 +18,7 @@ enum op_kind {
     OP_LAUNCH,
     OP_EVENT_RECORD,
     OP_EVENT_WAIT,
+    OP_EVENT_ACROSS,                  /* a wait for an event of another server */
     OP_HOST_FUNCTION,
     OP_CONDITION,
     OP_GRAPH_END,
@@ -82,8 +83,8 @@ static inline int op_submit(struct client_stream *s, const struct op *op)
 
 /* ---- the rows ---- */
 
-op_sender copy_op, set_op, prefetch_op, values_op, launch_op, event_record_op, event_wait_op, host_function_op,
-    condition_op, graph_end_op, extent_op;
+op_sender copy_op, set_op, prefetch_op, values_op, launch_op, event_record_op, event_wait_op, event_across_op,
+    host_function_op, condition_op, graph_end_op, extent_op;
 
 /* ---- sequence.c ---- */
 
