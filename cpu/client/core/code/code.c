@@ -249,7 +249,7 @@ static void symbols_forget(core_image *image, const core_context *c, uint64_t ge
             const struct placed *p = code_placed_in(v, c);
             struct core_range range;
             if (p && p->address && p->generation == generation &&
-                address_remove(CORE_DEVICE_MEMORY, p->address, &range) && range.flags & CORE_MANAGED)
+                address_remove_variable(c, p->address, &range) && range.flags & CORE_MANAGED)
                 managed_variable_ends(p->address, p->size);
         }
     pthread_mutex_unlock(&code_names);

@@ -171,7 +171,7 @@ static int array_side(const struct client_stream *s, const struct core_box *box,
     int code = array_check(box->address, e, &owner);
     if (code)
         return code;
-    *side = (struct copy_side){ .kind = CORE_DEVICE_MEMORY, .reach = box->address };
+    *side = (struct copy_side){ .kind = CORE_DEVICE_MEMORY, .reach = box->address, .owner = owner };
     if (owner != s->context)
         atomic_store(&s->context->cross_context, true);
     return CORE_OK;
@@ -187,7 +187,7 @@ int copy_side(const struct client_stream *s, const struct core_box *box, const s
         return CORE_INVALID_VALUE;
     if (array_address(box->address))
         return array_side(s, box, e, side);
-    if (!core_address_lookup(box->address, &r))
+    if (!address_lookup_at(s->context->session, box->address, &r))
         return CORE_OK;
     bool whole = bytes <= r.size - (box->address - r.base) || address_covers(box->address, bytes);
     side->kind = r.kind;
@@ -195,6 +195,8 @@ int copy_side(const struct client_stream *s, const struct core_box *box, const s
         side->reach = box->address;
         side->managed = r.flags & (CORE_MANAGED | CORE_HOST_MAPPED);
         side->bytes = bytes;
+        if (session_several())
+            side->owner = copy_owner(&r);
         if (whole && r.context != s->context)
             atomic_store(&s->context->cross_context, true);
         return whole ? CORE_OK : CORE_INVALID_VALUE;
@@ -222,6 +224,22 @@ static bool dense(const struct core_box *box, const struct core_extent *e)
     return box->pitch == e->width && (e->depth == 1 || box->height == e->height);
 }
 
+static bool elsewhere(const struct client_stream *s, const struct copy_side *side)
+{
+    return side->kind == CORE_DEVICE_MEMORY && (!side->owner || side->owner->session != s->context->session);
+}
+
+/* There are several servers: does the stream's have all of the memory? */
+static void plan_across(const struct client_stream *s, struct copy_plan *plan, const struct copy_side *target,
+                        const struct copy_side *source)
+{
+    if (!elsewhere(s, target) && !elsewhere(s, source))
+        return;
+    plan->route = COPY_ACROSS;
+    plan->target = target->owner;
+    plan->source = source->owner;
+}
+
 static int plan_make(const struct client_stream *s, struct copy_plan *plan, enum core_direction stated)
 {
     struct core_box *to = &plan->span.to, *from = &plan->span.from;
@@ -240,6 +258,8 @@ static int plan_make(const struct client_stream *s, struct copy_plan *plan, enum
                   : target.reach && source.reach         ? COPY_REACH
                   : plan->to_device                      ? COPY_IN
                                                          : COPY_OUT;
+    if (session_several())
+        plan_across(s, plan, &target, &source);
     if (plan->route == COPY_REACH) {
         to->address = target.reach;
         from->address = source.reach;
@@ -266,6 +286,7 @@ static int copy_go(struct client_stream *s, const struct copy_plan *plan)
     case COPY_HERE: return copy_here(s, &plan->span);
     case COPY_REACH: return copy_reach(s, plan);
     case COPY_IN: return copy_in(s, plan);
+    case COPY_ACROSS: return copy_across(s, plan);
     default: return copy_out(s, plan);
     }
 }

@@ -16,11 +16,12 @@ struct copy_side {
     bool     pinned;                  /* all of it */
     bool     managed;                 /* device memory that the program may touch; its bytes: */
     uint64_t reach, bytes;
+    core_context *owner;              /* of device memory, where there are several servers */
 };
 int copy_side(const struct client_stream *, const struct core_box *, const struct core_extent *, struct copy_side *);
 
 /* A copy, with its route. The span has the addresses by which the device knows what it reaches. */
-enum copy_route { COPY_HERE, COPY_REACH, COPY_IN, COPY_OUT };
+enum copy_route { COPY_HERE, COPY_REACH, COPY_IN, COPY_OUT, COPY_ACROSS };
 struct copy_plan {
     struct copy_span span;
     enum copy_route  route;
@@ -28,6 +29,7 @@ struct copy_plan {
     bool             pinned;          /* the program's side is */
     bool             blocking;        /* the caller is a synchronous function */
     uint64_t         managed_to, managed_from;   /* bytes of managed memory from the first to the last one */
+    core_context    *target, *source; /* of COPY_ACROSS: whose memory it is; NULL: the program's */
 };
 
 /* copy_in.c. Sends what is left of a copy to the device; its source may be read now. With LANES_WAIT_NEVER only what
@@ -42,5 +44,12 @@ int copy_receive(struct client_stream *, const struct copy_span *);
 
 /* copy_pending.c. Begins a copy from the device into pinned memory: the bytes come later (pending.h). */
 int copy_begin_pending(struct client_stream *, const struct copy_span *);
+
+/* copy_across.c. Memory that is not at the stream's server. The context that has the memory of the range; NULL: none
+   has it any more. */
+core_context *copy_owner(const struct core_range *);
+int copy_across(struct client_stream *, const struct copy_plan *);
+int set_across(struct client_stream *, core_context *owner, const struct core_box *, const struct core_extent *,
+               uint32_t value, unsigned element);
 
 #endif

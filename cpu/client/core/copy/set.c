@@ -5,6 +5,7 @@
 #include "copy_calls.h"
 #include "cpu/common/cancel.h"
 #include "cpu/client/core/api_copy.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/memory/memory.h"
@@ -82,6 +83,8 @@ int core_set(core_context *c, core_stream stream, const struct core_box *at, con
         __builtin_mul_overflow(e->width, element, &in_bytes.width) || copy_side(s, to, &in_bytes, &side) ||
         (!side.reach && !side.pinned))
         return CORE_INVALID_VALUE;
+    if (side.owner && side.owner->session != s->context->session)
+        return set_across(s, side.owner, to, e, value, element);
     code = op_submit(s, &(struct op){ .kind = OP_SET, .set = { *to, *e, side.reach, value, element, side.pinned,
                                                                blocking, side.managed ? side.bytes : 0 } });
     if (!code && blocking && atomic_load_explicit(&address_any_synchronous, memory_order_relaxed) &&

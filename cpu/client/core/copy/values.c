@@ -8,6 +8,7 @@
 #include "cpu/common/cancel.h"
 #include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/stream/mirror.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/stream/op.h"
 
 enum { WAIT_CONDITIONS = 0x3, WRITE_FLAGS = 0x1, BARRIER_FLAGS = 0x1 };
@@ -60,6 +61,7 @@ static int check(const struct client_stream *s, const struct core_value *v)
     struct copy_side side;
     const struct core_box box = { v->address, size, 1 };
     bool good = !copy_side(s, &box, &(struct core_extent){ size, 1, 1 }, &side) && !side.managed &&
+                (!side.owner || side.owner->session == s->context->session) &&
                 (side.reach || mirror_holds(v->address));
     return good ? CORE_OK : CORE_INVALID_VALUE;
 }

@@ -25,6 +25,9 @@ struct address_range {
 enum { FLAG_MAPPED = 2, FLAG_POOLED = 4, FLAG_IMPORTED = 8 };
 
 static struct tree ranges;
+/* Variables of modules whose addresses another server's driver has chosen as well, by session. */
+static struct tree also[SESSIONS_MOST];
+static atomic_bool also_any;
 static atomic_uint_fast64_t ids;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static atomic_uint_fast64_t counts[CORE_REGISTERED_MEMORY + 1];      /* by kind, without symbols */
@@ -41,28 +44,47 @@ uint64_t address_count(enum core_memory_kind kind)
     return atomic_load(&counts[kind]);
 }
 
-static struct address_range *containing(uint64_t address)
+static struct address_range *within(const struct tree *tree, uint64_t address)
 {
-    struct address_range *r = (struct address_range *)tree_at_or_below(&ranges, address, 0);
+    struct address_range *r = (struct address_range *)tree_at_or_below(tree, address, 0);
     return r && address - r->range.base < r->range.size ? r : NULL;
+}
+
+static struct address_range *containing(uint64_t address) { return within(&ranges, address); }
+
+static bool overlaps(const struct tree *tree, uint64_t base, uint64_t size)
+{
+    const struct address_range *next = (struct address_range *)tree_at_or_above(tree, base, 0);
+    return within(tree, base) || (next && next->range.base - base < size);
+}
+
+/* Where the range goes; NULL: nowhere. */
+static struct tree *place_of(const struct core_range *range)
+{
+    bool variable = range->kind == CORE_DEVICE_MEMORY && range->flags & DEVICE_SYMBOL;
+    if (!overlaps(&ranges, range->base, range->size))
+        return &ranges;
+    struct tree *own = variable && session_several() ? &also[range->context->session->number] : NULL;
+    return own && !overlaps(own, range->base, range->size) ? own : NULL;
 }
 
 static int add(const struct core_range *range)
 {
     struct address_range *r = malloc(sizeof *r);
-    uint64_t base = range->base, size = range->size;
     if (!r)
         return CORE_OUT_OF_MEMORY;
-    r->node.key = base;
+    r->node.key = range->base;
     r->node.tie = 0;
     r->range = *range;
     r->range.id = atomic_fetch_add_explicit(&ids, 1, memory_order_relaxed) + 1;
     pthread_rwlock_wrlock(&lock);
-    struct address_range *next = (struct address_range *)tree_at_or_above(&ranges, base, 0);
-    bool taken = containing(base) || (next && next->range.base - base < size);
-    if (!taken) {
-        tree_insert(&ranges, &r->node);
+    struct tree *tree = place_of(range);
+    bool taken = !tree;
+    if (tree) {
+        tree_insert(tree, &r->node);
         count(&r->range, 1);
+        if (tree != &ranges)
+            atomic_store(&also_any, true);
     }
     pthread_rwlock_unlock(&lock);
     if (range->kind != CORE_DEVICE_MEMORY)
@@ -95,13 +117,13 @@ int address_add_imported(core_context *owner, int device, uint64_t base, size_t 
 
 bool address_is_pooled(const struct core_range *r) { return r->kind == CORE_DEVICE_MEMORY && r->flags == FLAG_POOLED; }
 
-bool address_remove(enum core_memory_kind kind, uint64_t base, struct core_range *out)
+static bool take_out(struct tree *tree, enum core_memory_kind kind, uint64_t base, struct core_range *out)
 {
     pthread_rwlock_wrlock(&lock);
-    struct address_range *r = containing(base);
+    struct address_range *r = within(tree, base);
     bool found = r && r->range.base == base && r->range.kind == kind;
     if (found) {
-        tree_remove(&ranges, &r->node);
+        tree_remove(tree, &r->node);
         count(&r->range, -1);
         if (out)
             *out = r->range;
@@ -114,19 +136,37 @@ bool address_remove(enum core_memory_kind kind, uint64_t base, struct core_range
     return found;
 }
 
-void address_forget_context(core_context *context)
+bool address_remove(enum core_memory_kind kind, uint64_t base, struct core_range *out)
 {
-    pthread_rwlock_wrlock(&lock);
+    return take_out(&ranges, kind, base, out);
+}
+
+bool address_remove_variable(const core_context *c, uint64_t base, struct core_range *out)
+{
+    struct tree *own = atomic_load(&also_any) ? &also[c->session->number] : &ranges;
+    return take_out(own, CORE_DEVICE_MEMORY, base, out) ||
+           (own != &ranges && take_out(&ranges, CORE_DEVICE_MEMORY, base, out));
+}
+
+static void forget(struct tree *tree, const core_context *context)
+{
     struct tree_node *next;
-    for (struct tree_node *n = tree_first(&ranges); n; n = next) {
+    for (struct tree_node *n = tree_first(tree); n; n = next) {
         struct address_range *r = (struct address_range *)n;
-        next = n->key == UINT64_MAX ? NULL : tree_at_or_above(&ranges, n->key + 1, 0);
+        next = n->key == UINT64_MAX ? NULL : tree_at_or_above(tree, n->key + 1, 0);
         if (r->range.context == context) {
-            tree_remove(&ranges, n);
+            tree_remove(tree, n);
             count(&r->range, -1);
             free(r);
         }
     }
+}
+
+void address_forget_context(core_context *context)
+{
+    pthread_rwlock_wrlock(&lock);
+    forget(&ranges, context);
+    forget(&also[context->session->number], context);
     pthread_rwlock_unlock(&lock);
 }
 
@@ -146,10 +186,17 @@ void address_each_allocation(void (*visit)(const struct core_range *, void *cont
 bool core_address_lookup(uint64_t address, struct core_range *out)
 {
     CANCEL_DEFERRED;
+    return address_lookup_at(core_current ? core_current->session : &core_session, address, out);
+}
+
+bool address_lookup_at(const struct client_session *session, uint64_t address, struct core_range *out)
+{
     if (!session_ready())
         return false;
     pthread_rwlock_rdlock(&lock);
-    const struct address_range *r = containing(address);
+    const struct address_range *r =
+        atomic_load_explicit(&also_any, memory_order_relaxed) ? within(&also[session->number], address) : NULL;
+    r = r ? r : containing(address);
     if (r)
         *out = r->range;
     pthread_rwlock_unlock(&lock);

@@ -527,6 +527,8 @@ static int access_set(uint64_t address, uint64_t size, int device, unsigned acce
 {
     if (!mappings_fill(address, size))
         return CORE_INVALID_VALUE;
+    if (physical_session(mapping_of(address)->of) != client_device_find(device)->session)
+        return access ? CORE_INVALID_DEVICE : CORE_OK; /* memory of another server */
     bool touched = false;
     for (uint64_t at = address; at - address < size; at += mapping_of(at)->size)
         touched |= mapping_of(at)->host && mapping_of(at)->of->device == device;

@@ -81,9 +81,12 @@ int core_memory_allocate(core_context *c, size_t size, uint64_t *address)
 int memory_settle(core_context *owner)
 {
     int code = CORE_OK;
-    for (core_context *c = context_next(NULL); c && !code; c = context_next(c))
+    for (core_context *c = context_next(NULL); c && !code; c = context_next(c)) {
+        if (session_several() && c != owner && atomic_load(&c->session->sticky))
+            continue;                         /* its server is lost, or its work has failed; others are in order */
         if (!owner || c == owner || atomic_load(&c->cross_context))
             code = context_settle(c);
+    }
     return code ? code : mirror_synchronised();
 }
 
