@@ -220,6 +220,13 @@ class Call:
 
     # ---- the client core ----
 
+    def devices(self):
+        return [p for p in self.parameters if p.device]
+
+    def session_of(self, device):
+        """The name of the variable that holds the session of the device."""
+        return "session" if device is self.devices()[0] else "other"
+
     def core_prototype(self):
         parameters = ["core_context *context"] if self.context else []
         for p in self.parameters:
@@ -237,6 +244,8 @@ class Call:
                 yield f"    {p.wire} wire_{p.name};"
         if not self.context:
             yield "    struct client_session *session = NULL;"
+        if len(self.devices()) > 1:
+            yield "    struct client_session *other = NULL;"
         yield f"    int code = {'context_enter(context)' if self.context else 'core_enter()'};"
         if self.asks_context:
             yield "    if (!code)"
@@ -245,6 +254,11 @@ class Call:
             yield from ("    " + line for line in guarded("!code", p.core_fills()))
         yield "    if (code)"
         yield "        return code;"
+        if len(self.devices()) > 1:  # devices of different servers have nothing in common
+            yield "    if (other != session) {"
+            yield from (f"        *{p.name} = 0;" for p in self.outs)
+            yield "        return 0;"
+            yield "    }"
         session = "context->session" if self.context else "session"
         procedure, encode = f"{session}, FLYT_{self.name.upper()}", f"(xdrproc_t)xdr_{self.arguments_type()}"
         if not self.synchronous:

@@ -90,7 +90,7 @@ class Device(Plain):
         return f"{self.name}->handle"
 
     def core_fills(self):
-        return [f"code = forward_device({self.name}, &session, &args.{self.name});"]
+        return [f"code = forward_device({self.name}, &{self.call.session_of(self)}, &args.{self.name});"]
 
     def front_checks(self):
         return [f"error = driver_device({self.name});"]

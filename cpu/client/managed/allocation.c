@@ -184,7 +184,7 @@ int core_managed_allocate(core_context *c, size_t size, unsigned flags, uint64_t
         return code;
     if (!size || (flags != MANAGED_GLOBAL && flags != MANAGED_HOST))
         return CORE_INVALID_VALUE;
-    if (core_session.in_process && !direct())
+    if (session_several() || (core_session.in_process && !direct()))
         return CORE_NOT_SUPPORTED;
     if (size > core_session.window_size)
         return CORE_OUT_OF_MEMORY;

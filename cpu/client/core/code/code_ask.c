@@ -139,7 +139,7 @@ static void answers_free(struct module_question *q)
 
 int module_ask(struct module_question *q)
 {
-    q->announces = !q->image->announced;
+    q->announces = !(q->image->announced >> q->context->session->number & 1);
     int code = q->announces ? bundle_ask(q->context->session, &q->image->bundle, &q->announced) : CORE_OK;
     if (!code)
         module_send(q);
@@ -153,7 +153,7 @@ static int image_and_module(struct module_question *q, int (*wait)(struct wire_c
     int loaded = answers(q, wire_wait_along);
     if (code)
         return code;
-    q->image->announced = true;
+    q->image->announced |= UINT32_C(1) << q->context->session->number;
     if (!late)
         return loaded;
     answers_free(q);

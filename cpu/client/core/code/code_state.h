@@ -60,7 +60,8 @@ struct core_image {
     struct name_table functions, variables;
     pthread_mutex_t load;
     struct image_bundle bundle;
-    bool            bundled, announced;
+    bool            bundled;
+    uint32_t        announced;                              /* bit n: to the server of session n */
     bool            found;                                  /* own_images.c has; the program has not named it yet */
     struct load    *in;                                     /* a list, by context; they stay */
     /* all that ever were, for code_forget_context and leak checkers */

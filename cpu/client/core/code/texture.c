@@ -17,7 +17,7 @@
 #include "cpu/common/tree.h"
 
 struct kept_object {
-    struct tree_node node;                   /* key: the value; tie: 1 of a surface */
+    struct tree_node node;                   /* key: the value; tie: of tie_of */
     core_context *context;
     struct CUDA_RESOURCE_DESC from;
     struct CUDA_TEXTURE_DESC how;            /* of a texture */
@@ -33,7 +33,9 @@ static struct {
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static struct kept_object *object_of(struct tree_node *node) { return TREE_OBJECT(node, struct kept_object, node); }
-static bool is_surface(const struct kept_object *o) { return o->node.tie; }
+static bool is_surface(const struct kept_object *o) { return o->node.tie & 1; }
+/* Drivers of two servers may choose the same value. */
+static uint64_t tie_of(const core_context *c, bool surface) { return 2 * (uint64_t)c->session->number + surface; }
 
 /* ---- making and ending ---- */
 
@@ -61,7 +63,7 @@ static int enter(core_context *context, uint64_t value, bool surface, const stru
         return CORE_OUT_OF_MEMORY;
     }
     *o = *made;
-    o->node = (struct tree_node){ .key = value, .tie = surface };
+    o->node = (struct tree_node){ .key = value, .tie = tie_of(context, surface) };
     o->context = context;
     pthread_mutex_lock(&all.lock);
     tree_insert(&all.objects, &o->node);
@@ -78,11 +80,12 @@ static void leave(struct kept_object *o)
 }
 
 /* Takes it out of the tables. True: no server has it. */
-static bool take_out(uint64_t value, bool surface)
+static bool take_out(const core_context *context, uint64_t value, bool surface)
 {
     pthread_mutex_lock(&all.lock);
-    struct tree_node *node = tree_at_or_above(&all.objects, value, surface);
-    struct kept_object *o = node && node->key == value && node->tie == surface ? object_of(node) : NULL;
+    uint64_t tie = context ? tie_of(context, surface) : surface;
+    struct tree_node *node = tree_at_or_above(&all.objects, value, tie);
+    struct kept_object *o = node && node->key == value && node->tie == tie ? object_of(node) : NULL;
     bool gone = o && o->gone;
     if (o)
         leave(o);
@@ -108,7 +111,7 @@ int core_texture_create(core_context *context, uint64_t *texture, const struct C
 int core_texture_destroy(core_context *context, uint64_t texture)
 {
     CANCEL_DEFERRED;
-    return take_out(texture, false) ? CORE_OK : core_tex_object_destroy(context, texture);
+    return take_out(context, texture, false) ? CORE_OK : core_tex_object_destroy(context, texture);
 }
 
 int core_surface_create(core_context *context, uint64_t *surface, const struct CUDA_RESOURCE_DESC *from)
@@ -124,7 +127,7 @@ int core_surface_create(core_context *context, uint64_t *surface, const struct C
 int core_surface_destroy(core_context *context, uint64_t surface)
 {
     CANCEL_DEFERRED;
-    return take_out(surface, true) ? CORE_OK : core_surf_object_destroy(context, surface);
+    return take_out(context, surface, true) ? CORE_OK : core_surf_object_destroy(context, surface);
 }
 
 void textures_forget_context(core_context *context)

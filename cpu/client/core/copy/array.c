@@ -21,8 +21,10 @@
 #include "cpu/common/texel.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/wire/state.h"
+#include "cpu/client/core/wire/wire.h"
 
 /* Of CUDA_ARRAY3D_DESCRIPTOR: their layers do not become fewer from level to level. */
+enum { NAME_SHIFT = 37 };             /* an array's bytes have the numbers behind its own: no array has so many */
 enum { FLAG_LAYERED = 1, FLAG_SURFACE = 2, FLAG_CUBEMAP = 4, FLAG_GATHER = 8, LEVELS_MOST = 32 };
 enum {
     FLAG_DEPTH_TEXTURE = 0x10,
@@ -102,11 +104,47 @@ static struct array *array_new(core_context *context, const struct core_array_sh
     return array;
 }
 
+/* Servers number their arrays. Where there are several, each array gets a number here that no other has: the next one
+   that the server makes. Held until it has been made. */
+static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
+
+static int name_next(core_context *c, int kind)
+{
+    static uint64_t names;
+    uint64_t name = ++names << NAME_SHIFT;
+    place_args args = { .context = c->wire, .kind = kind, .numbers = { 1, &name } };
+    return core_session.hello.capabilities & FLYT_CAP_PLACES
+               ? wire_send(c->session, FLYT_PLACE, (xdrproc_t)xdr_place_args, &args)
+               : CORE_NOT_SUPPORTED;
+}
+
+static int make_named(core_context *c, const struct CUDA_ARRAY3D_DESCRIPTOR *wanted, unsigned levels, core_array *out)
+{
+    pthread_mutex_lock(&naming);
+    int code = name_next(c, levels ? FLYT_PLACE_MIPMAP : FLYT_PLACE_ARRAY);
+    if (!code)
+        code = levels ? core_mipmapped_array_create(c, out, wanted, levels) : core_array3d_create(c, out, wanted);
+    pthread_mutex_unlock(&naming);
+    return code;
+}
+
+static int level_named(core_context *c, core_array *out, core_array mipmap, unsigned level)
+{
+    pthread_mutex_lock(&naming);
+    int code = name_next(c, FLYT_PLACE_ARRAY);
+    if (!code)
+        code = core_mipmapped_array_get_level(c, out, mipmap, level);
+    pthread_mutex_unlock(&naming);
+    return code;
+}
+
 int array_make(core_context *context, const struct core_array_shape *shape, unsigned levels, core_array *out)
 {
     const struct CUDA_ARRAY3D_DESCRIPTOR wanted = { shape->width,    shape->height,
                                                     shape->depth,    (CUarray_format)shape->format,
                                                     shape->channels, shape->flags };
+    if (session_several())
+        return make_named(context, &wanted, levels, out);
     return levels ? core_mipmapped_array_create(context, out, &wanted, levels)
                   : core_array3d_create(context, out, &wanted);
 }
@@ -191,7 +229,8 @@ int core_mipmap_level(core_array handle, unsigned level, core_array *out)
     pthread_mutex_unlock(&all.lock);
     if (code || *out)
         return code;
-    code = core_mipmapped_array_get_level(context, out, handle, level);
+    code = session_several() ? level_named(context, out, handle, level)
+                             : core_mipmapped_array_get_level(context, out, handle, level);
     pthread_mutex_lock(&all.lock);
     struct array *owner = code ? NULL : find(&all.mipmaps, handle);
     if (owner && !owner->level[level]) {

@@ -293,7 +293,7 @@ void code_moved(struct move *move, bool moved)
 {
     struct moving_code *moving = move->of[KIND_MODULE];
     for (core_image *image = moved ? first_image() : NULL; image; image = image->next) {
-        image->announced = false;             /* the new server may lack it */
+        image->announced = 0;             /* the new server may lack it */
         forget_answers(image);
     }
     for (unsigned i = 0; moving && i < moving->count; i++) {

@@ -66,23 +66,24 @@ int reach_memory(const char *uri, const struct rpc_shared_memory *kept, rpc_chan
 }
 
 /* The first call of a connection. */
-int reach_hello(rpc_client *client, const void *ticket, size_t ticket_size, flyt_wish wish, uint64_t compute,
-                hello_result *hello)
+int reach_hello(struct client_session *session, rpc_client *client, const void *ticket, size_t ticket_size,
+                flyt_wish wish, uint64_t compute, hello_result *hello)
 {
     static char host[FLYT_MAX_SHORT], executable[FLYT_MAX_SHORT];
     gethostname(host, sizeof host - 1);
     ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
     executable[length > 0 ? length : 0] = 0;
+    bool mirrors = mirror_room && !session_several();      /* the host window is one server's */
     hello_args args = { .major = FLYT_PROTOCOL_MAJOR,
                         .minor = FLYT_PROTOCOL_MINOR,
-                        .capabilities = FLYT_CAP_BEATS | (mirror_room ? FLYT_CAP_MIRROR : 0) |
-                                        (mirror_room && !core_perf.no_pull ? FLYT_CAP_PULL : 0) | compute,
+                        .capabilities = FLYT_CAP_BEATS | (mirrors ? FLYT_CAP_MIRROR : 0) |
+                                        (mirrors && !core_perf.no_pull ? FLYT_CAP_PULL : 0) | compute,
                         .host = host,
                         .executable = executable,
                         .pid = (u_int)getpid(),
                         .ticket = { (u_int)ticket_size, (char *)(uintptr_t)ticket },
                         .wish = wish };
-    return wire_call_to(&core_session, client, FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args,
+    return wire_call_to(session, client, FLYT_HELLO, (xdrproc_t)xdr_hello_args, &args,
                         (xdrproc_t)xdr_hello_result, hello);
 }
 
@@ -163,7 +164,7 @@ static int move_window(struct move *move)
 int session_meet(struct move *move)
 {
     hello_result *hello = &move->at[MOVE_TARGET].hello;
-    int code = reach_hello(move->at[MOVE_TARGET].client, move->order->ticket, move->order->ticket_size,
+    int code = reach_hello(&core_session, move->at[MOVE_TARGET].client, move->order->ticket, move->order->ticket_size,
                            (flyt_wish){ 0 }, capability_keep(), hello);
     if (code && hello->major == FLYT_PROTOCOL_MAJOR && hello->refusal && *hello->refusal)
         return move_refuse(move, code, "the new server refuses this program: %s", hello->refusal);

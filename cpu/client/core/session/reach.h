@@ -7,6 +7,8 @@
 #include "cpu/rpc/rpc.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 
+struct client_session;
+
 enum { REACH_CONNECT_MS = 5000 };
 
 bool reach_is(const char *uri, const char *scheme);
@@ -16,7 +18,8 @@ void reach_because(const char *format, ...) __attribute__((format(printf, 1, 2))
    has none. 0 or -errno: then the channel is gone. */
 int reach_memory(const char *uri, const struct rpc_shared_memory *kept, rpc_channel **, char *error);
 /* Says HELLO. compute: of capability.h. */
-int reach_hello(rpc_client *, const void *ticket, size_t ticket_size, flyt_wish, uint64_t compute, hello_result *);
+int reach_hello(struct client_session *, rpc_client *, const void *ticket, size_t ticket_size, flyt_wish,
+                uint64_t compute, hello_result *);
 /* How many bytes of a host window that a server offers behind `window` can be used. */
 uint64_t reach_host_size(uint64_t window, uint64_t size);
 

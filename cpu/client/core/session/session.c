@@ -36,6 +36,7 @@
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/session/mover.h"
 #include "cpu/client/core/session/recover.h"
+#include "cpu/client/core/session/several.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/perf.h"
@@ -64,8 +65,9 @@ static void fork_child(void)
     code_unlock_after_fork();
     if (!session_becomes_child())
         return;
-    if (core_session.client)
-        rpc_client_abandon(core_session.client);
+    for (struct client_session *session = &core_session; session; session = session->next)
+        if (session->client)
+            rpc_client_abandon(session->client);
     lanes_abandon();
     manager_abandon();
     managed_becomes_child();
@@ -191,7 +193,8 @@ static int attach_connect(const char *uri, const struct manager_place *place, bo
 static flyt_wish wish_for(bool to_use)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    if (!to_use || (visible && *visible != '0') || journal_wished())     /* the journal has whole contexts only */
+    if (!to_use || session_several() || (visible && *visible != '0') ||
+        journal_wished())             /* the journal has whole contexts only */
         return (flyt_wish){ 0 };
     return (flyt_wish){ .context = 1, .credit = memory_first_wanted() };
 }
@@ -201,8 +204,8 @@ static int attach_hello(const struct manager_place *place)
     hello_result *hello = &core_session.hello;
     attach_wait_stage("the GPU server at %.*s, which does not answer. Is it stopped or overloaded?",
                    (int)strcspn(core_session.uri, "?"), core_session.uri);
-    int code = reach_hello(core_session.client, place->ticket, place->ticket_size, wish_for(attempt.to_use),
-                         capability_ask(), hello);
+    int code = reach_hello(&core_session, core_session.client, place->ticket, place->ticket_size,
+                           wish_for(attempt.to_use), capability_ask(), hello);
     /* A server that refuses may close at once: what counts is whether its answer came. */
     if (!hello->major && rpc_client_lost(core_session.client) && !rpc_client_silent(core_session.client)) {
         if (attach_cut_short())
@@ -246,7 +249,7 @@ static int attach_hello(const struct manager_place *place)
 static void attach_host(uint64_t at, uint64_t size)
 {
     struct rpc_shared_memory shared = { .fd = -1 };
-    if (!size || core_perf.no_payload)
+    if (!size || core_perf.no_payload || session_several())
         return;
     if (core_session.hello.capabilities & FLYT_CAP_MIRROR) {
         host_space_open_mirrored(at, size);
@@ -354,6 +357,21 @@ static int objects_open(void)
     return code;
 }
 
+static int helpers_start(void)
+{
+    int code = CORE_OK;
+    for (struct client_session *session = &core_session; session && !code; session = session->next)
+        code = helper_start(session);
+    return code;
+}
+
+static void sessions_shutdown(void)
+{
+    for (struct client_session *session = &core_session; session; session = session->next)
+        if (session->client)
+            rpc_client_shutdown(session->client);
+}
+
 /* place: where the client manager sends us, its addresses tried in turn; or empty, and core_session.uri is given. */
 static int attach_once(const struct manager_place *place)
 {
@@ -387,8 +405,9 @@ static int attach_once(const struct manager_place *place)
     if (core_perf.no_spin)
         rpc_client_set_spinning(core_session.client, false);
     if ((code = attach_hello(place)) || (code = attach_check()) || (code = attach_window()) ||
-        (recover_watch(), code = device_snapshot()) || (code = objects_open()) || (code = helper_start(&core_session)))
-        rpc_client_shutdown(core_session.client);   /* kept: nobody frees what a late caller may look at */
+        (code = several_attach()) || (recover_watch(), code = device_snapshot()) || (code = objects_open()) ||
+        (code = helpers_start()))
+        sessions_shutdown();   /* kept: nobody frees what a late caller may look at */
     else if (!device_count() || client_device_find(0)->wire)
         grant_refuse();
     else if (core_session.hello.granted.context)
@@ -442,16 +461,18 @@ int session_attach(bool to_use)
     const char *uri = env_get("FLYT_SERVER");
     bool managed = !(uri && *uri) && manager_wanted(default_uri);
     struct manager_place place = { 0 };
-    core_session.uri = managed ? NULL : strdup(uri && *uri ? uri : default_uri);
-    if (!managed && !core_session.uri)
-        return CORE_OUT_OF_MEMORY;
     log_set_name("flyt");
+    int split = managed ? CORE_OK : several_split(uri && *uri ? uri : default_uri);
+    if (split)
+        return split;
     log_enabled(LOG_LEVEL_WARNING);           /* reads FLYT_LOG, and says so if that has no sensible value */
     if (!rpc_silence_valid())
         log_warning("FLYT_SILENCE is not a number of seconds from 1 to %d; it is ignored", RPC_SILENCE_MOST);
     perf_parse(&core_perf, env_get("FLYT_PERF"));
     stats_open(env_get("FLYT_STATS"));
-    if (!managed || env_get("FLYT_RECOVERY"))
+    if (session_several())
+        several_setup();
+    else if (!managed || env_get("FLYT_RECOVERY"))
         recover_setup(env_get("FLYT_RECOVERY"));
     core_session.managed = managed;
     attempt.to_use = to_use;

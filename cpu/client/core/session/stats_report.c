@@ -31,8 +31,12 @@ void core_statistics(struct core_statistics *out)
 {
     CANCEL_DEFERRED;
     struct rpc_client_statistics rpc = { 0 };
-    if (session_ready())
-        rpc_client_statistics(core_session.client, &rpc);
+    for (struct client_session *session = session_ready() ? &core_session : NULL; session; session = session->next) {
+        struct rpc_client_statistics one = { 0 };
+        rpc_client_statistics(session->client, &one);
+        rpc.bytes_sent += one.bytes_sent;
+        rpc.bytes_received += one.bytes_received;
+    }
     struct lanes_statistics lanes;
     lanes_statistics(&lanes);
     *out = (struct core_statistics){

@@ -42,7 +42,8 @@ int managed_free(uint64_t address)
 
 int managed_variable_begins(core_context *c, uint64_t address, size_t size)
 {
-    return managed_room ? managed_room->variable_begins(c, address, size) : CORE_NOT_SUPPORTED;
+    bool possible = managed_room && !session_several();
+    return possible ? managed_room->variable_begins(c, address, size) : CORE_NOT_SUPPORTED;
 }
 
 void managed_variable_ends(uint64_t address, size_t size)
@@ -53,7 +54,8 @@ void managed_variable_ends(uint64_t address, size_t size)
 
 bool managed_possible(void)
 {
-    return managed_room && (!core_session.in_process || core_session.hello.capabilities & FLYT_CAP_TOUCH);
+    return managed_room && !session_several() &&
+           (!core_session.in_process || core_session.hello.capabilities & FLYT_CAP_TOUCH);
 }
 
 void managed_forget_context(core_context *c)

@@ -4,6 +4,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,7 +161,7 @@ static void take_attributes(struct table *t, const flyt_device *from)
     for (unsigned i = 0; i < sizeof denied / sizeof denied[0]; i++) {
         if (denied[i] == CAN_MAP_HOST && (host_space_any() || mirror_any))
             continue;
-        if (denied[i] == MANAGED_MEMORY &&
+        if (denied[i] == MANAGED_MEMORY && !session_several() &&
             (!core_session.in_process || core_session.hello.capabilities & FLYT_CAP_TOUCH))
             continue;
         if (denied[i] == POSIX_DESCRIPTORS && core_session.hello.capabilities & FLYT_CAP_SHARES)
@@ -211,20 +212,54 @@ const struct core_limits *core_find_limits(int device)
     return core_attach() == CORE_OK && client_device_find(device) ? &limits[device] : &none;
 }
 
+/* The devices of all servers, in the order of these. *first: the place of each session's first one; behind them the
+   number of all. The strings stay the sessions'. NULL: no memory. */
+static flyt_device *all_devices(int first[SESSIONS_MOST + 1])
+{
+    flyt_device *all = calloc(FLYT_MAX_DEVICES, sizeof *all);
+    int count = 0;
+    for (int i = 0; i <= SESSIONS_MOST; i++)
+        first[i] = INT_MAX;
+    for (const struct client_session *session = &core_session; all && session; session = session->next) {
+        first[session->number] = count;
+        for (u_int i = 0; i < session->hello.devices.devices_len && count < FLYT_MAX_DEVICES; i++)
+            all[count++] = session->hello.devices.devices_val[i];
+        first[session->number + 1] = count;
+    }
+    return all;
+}
+
+static void place(struct client_device *d, int at, const int first[SESSIONS_MOST + 1])
+{
+    struct client_session *session = &core_session;
+    while (session->next && at >= first[session->number + 1])
+        session = session->next;
+    d->session = session;
+    d->wire = at - first[session->number];
+}
+
+static int count_of(const int first[SESSIONS_MOST + 1])
+{
+    int sessions = SESSIONS_MOST;
+    while (first[sessions] == INT_MAX)
+        sessions--;
+    return first[sessions];
+}
+
 int device_snapshot(void)
 {
-    const hello_result *hello = &core_session.hello;
-    int chosen[FLYT_MAX_DEVICES];
-    int count = device_visible(getenv("CUDA_VISIBLE_DEVICES"), hello->devices.devices_val,
-                               (int)hello->devices.devices_len, chosen);
+    int chosen[FLYT_MAX_DEVICES], first[SESSIONS_MOST + 1];
+    flyt_device *all = all_devices(first);
+    int count = all ? device_visible(getenv("CUDA_VISIBLE_DEVICES"), all, count_of(first), chosen) : 0;
     devices = calloc((size_t)(count ? count : 1), sizeof *devices);
-    if (!devices)
+    if (!devices || !all) {
+        free(all);
         return CORE_OUT_OF_MEMORY;
+    }
     for (int i = 0; i < count; i++) {
-        const flyt_device *from = &hello->devices.devices_val[chosen[i]];
+        const flyt_device *from = &all[chosen[i]];
         struct client_device *d = &devices[i].device;
-        d->session = &core_session;
-        d->wire = chosen[i];
+        place(d, chosen[i], first);
         d->public = (struct core_device){ .name = from->name,
                                           .pci_bus_id = from->pci_bus_id,
                                           .total_memory = from->total_memory,
@@ -236,6 +271,7 @@ int device_snapshot(void)
     }
     for (int i = count; i < FLYT_MAX_DEVICES; i++)
         limits[i].pitch = SIZE_MAX;
+    free(all);
     devices_count = count;
     atomic_store_explicit(&core_known_limits, limits, memory_order_release);
     return CORE_OK;

@@ -1,0 +1,17 @@
+/*
+ * several.h: a program with several GPU servers, which FLYT_SERVER names (several.c).
+ */
+#ifndef FLYT_CLIENT_CORE_SEVERAL_H
+#define FLYT_CLIENT_CORE_SEVERAL_H
+
+/* From the text of FLYT_SERVER: the first session's uri, and a session for each further one. A result code. */
+int  several_split(const char *uris);
+/* There are several: says which of the program's settings do not apply. */
+void several_setup(void);
+/* At attach, when the first session has its window: connects the others, and agrees on the same window with them. Then
+   the first session's facts are those that all have in common. A result code; an error has been explained. */
+int  several_attach(void);
+/* Why a program with several servers cannot move, be suspended or written into a file; NULL: it has one. */
+const char *several_stay(void);
+
+#endif
