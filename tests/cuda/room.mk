@@ -203,6 +203,17 @@ $(BUILD)/tests/cuda_lanes: tests/cuda/lanes.py tests/cuda/e2e.py build/cuda/lane
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_lanes@sleeps,300)
 LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/cuda_lanes --transport tls")
 
+# One program, GPUs of several servers.
+build/cuda/several: tests/cuda/several/main.cu $(CUDA_CHECK)
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $< -ldl
+$(BUILD)/tests/cuda_several: tests/cuda/several.py tests/cuda/e2e.py build/cuda/several | $(PROGRAMS)
+	$(call script,tests/cuda/several.py --bin $(BIN))
+# ThreadSanitizer leaves a process hardly a range of 1 TiB, so two processes find none in common.
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_several@sleeps,200)
+LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/cuda_several --seeds 40 --steps 400" \
+                "$(BUILD)/tests/cuda_several --seeds 20 --steps 200 --chaos 7")
+
 # Through the memory of an ivshmem device.
 $(BUILD)/tests/cuda_bar: tests/cuda/bar.py tests/cuda/e2e.py build/cuda/vector_add build/cuda/streams \
     build/cuda/pinned build/cuda/memory build/cuda/cancelled build/cuda/forever | $(PROGRAMS)

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# shows: many-gpus: a random program over four GPUs (kernels, variables, copies of all kinds between them, sets, events
+#   and waits across) gives the same on one server, on two and on four
+# shows: many-gpus: CUDA_VISIBLE_DEVICES chooses among the GPUs of all servers
+# shows: many-gpus: GPUs of two servers do not reach each other's memory, GPUs of one do; what several servers cannot do
+#   is refused
+# shows: many-gpus: arrays and textures of several servers, and copies from array to array
+# shows: many-gpus: a program with several servers that is asked to move stays, says why, and goes on
+# shows: many-gpus: a server that is killed with -9 takes its GPUs with it (46), those of the others go on
+# shows: many-gpus: an address that is none, and a server that is not there, are named
+"""tests/cuda/several.py: one program, GPUs of several servers; TAP on stdout.
+
+    several.py [--bin DIR] [--seeds N] [--steps N] [--chaos SEED]
+"""
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from e2e import Server  # noqa: E402
+from testlib import comment, ok, plan, sanitizer_environment  # noqa: E402
+
+PROGRAM = "build/cuda/several"
+
+
+class Servers:
+    """Software GPU servers with so many GPUs each; every second one over TCP."""
+
+    def __init__(self, bindir, folder, counts, chaos):
+        self.all = []
+        for number, count in enumerate(counts):
+            own = tempfile.mkdtemp(dir=folder)
+            env = {"FLYT_SOFTGPU_DEVICES": str(count), "FLYT_SOFTGPU_CHAOS": str(chaos)}
+            self.all.append(Server(bindir, "tcp" if number % 2 else "unix", "software", own, env,
+                                   more=("--workers", "1")))
+        self.uri = ",".join(server.uri for server in self.all)
+
+    def kill(self, number):
+        """With the workers: nobody says goodbye."""
+        server = self.all.pop(number)
+        with open(f"/proc/{server.process.pid}/task/{server.process.pid}/children") as file:
+            workers = [int(pid) for pid in file.read().split()]
+        server.process.kill()
+        for pid in workers:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        server.process.wait()
+
+    def stop(self):
+        return [server.stop()[0] for server in self.all]
+
+
+def program(arguments, uri, *words, **more):
+    env = {**os.environ, **sanitizer_environment(arguments.bin), **more}
+    return subprocess.Popen([os.path.join(arguments.bin, "flyt-run"), "--server", uri, PROGRAM, *words], env=env,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(arguments, uri, *words, **more):
+    process = program(arguments, uri, *words, **more)
+    try:
+        out, err = process.communicate(timeout=300)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        err += "ran past 300 s\n"
+    return process.returncode, out, err
+
+
+def say(good, name, *details):
+    ok(good, name)
+    for text in () if good else details:
+        comment("\n".join(str(text).splitlines()[-20:]))
+
+
+def same_everywhere(arguments, one, two, four):
+    for seed in range(1, arguments.seeds + 1):
+        words = ("random", str(seed), str(arguments.steps))
+        results = [run(arguments, servers.uri, *words) for servers in (one, two, four)]
+        good = all(status == 0 for status, _, _ in results) and len({out for _, out, _ in results}) == 1
+        say(good and "4 devices" in results[0][1], f"seed {seed}: the same on 1, 2 and 4 servers", *results)
+
+
+def chosen(arguments, two):
+    status, out, err = run(arguments, two.uri, "look", CUDA_VISIBLE_DEVICES="3,0,2")
+    reach = re.findall(r"(\d) reaches (\d): (\d), enabling gives (\d+)", out)
+    of_one = {(a, b) for a, b, can, code in reach if can == "1" and code == "0"}
+    apart = {(a, b) for a, b, can, code in reach if can == "0" and code == "217"}
+    say(status == 0 and out.startswith("3 devices"), "three of four devices of two servers are chosen", out, err)
+    say(of_one == {("0", "2"), ("2", "0")} and len(apart) == 4,
+        "devices of one server reach each other's memory, those of two do not", out)
+    say("managed memory gives 801" in out and "other programs gives 801" in out,
+        "managed memory and memory of several programs are refused", out)
+
+
+def arrays(arguments, two):
+    status, out, err = run(arguments, two.uri, "arrays")
+    say(status == 0 and out == "0 pairs wrong\n", "arrays and textures of all devices", out, err)
+
+
+def stays(arguments, two):
+    status, out, err = run(arguments, two.uri, "stay", two.all[0].uri)
+    say(status == 0 and "move: 801, the program has several GPU servers" in out and "device 0: 0" in out,
+        "a program with several servers does not move, says why, and goes on", out, err)
+
+
+def lost(arguments, servers, number):
+    devices = len(servers.all)
+    process = program(arguments, servers.uri, "lost")
+    ready = process.stdout.readline()
+    servers.kill(number)
+    out, err = process.communicate("go\n", timeout=120)
+    good = all(f"device {d}: {46 if d == number else 0}" in out for d in range(devices)) and out.count(": 46") >= 2
+    good = good and ready == "ready\n" and process.returncode == 0
+    say(good, "the GPU of a killed server gives 46, the others go on", out, err)
+    say("device 0 at the end: 0" in out and "free: 0" in out and f"from {number} to 0: 46" in out,
+        "a copy from it fails with 46, and nothing else does", out)
+    say("that concerns its GPUs" in err, "it is said which server was lost", err)
+
+
+def named(arguments, one):
+    for uri, words in ((one.uri + ",local:", "local:"), (one.uri + ",unix:///nowhere/at/all", "/nowhere/at/all")):
+        status, out, err = run(arguments, uri, "look")
+        say(status != 0 and words in err, f"{words} in the list is named", out, err)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", default="bin")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--chaos", type=int, default=0)
+    arguments = parser.parse_args()
+    arguments.bin = os.path.abspath(arguments.bin)
+    folder = tempfile.mkdtemp(prefix="flyt-several-")
+    started = []
+    try:
+        for counts in ((4,), (2, 2), (1, 1, 1, 1)):
+            started.append(Servers(arguments.bin, folder, counts, arguments.chaos))
+        one, two, four = started
+        same_everywhere(arguments, one, two, four)
+        chosen(arguments, two)
+        arrays(arguments, two)
+        stays(arguments, two)
+        named(arguments, one)
+        lost(arguments, four, 2)
+    finally:
+        statuses = [status for servers in started for status in servers.stop()]
+        shutil.rmtree(folder, ignore_errors=True)
+    say(statuses == [0] * 6, "the servers end in good order", statuses)
+    return plan()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

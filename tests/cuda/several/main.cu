@@ -1,0 +1,346 @@
+// A program on all devices that it sees, of one GPU server or of several (tests/cuda/several.py).
+//
+//   random SEED STEPS   what it prints depends on the seed and the number of devices: not on how many servers have them
+//   look                prints which devices reach each other's memory, and what of several servers is refused
+//   arrays              arrays and textures of each device, and copies from array to array of all pairs
+//   lost                prints "ready", waits for a line, then prints what each device says from then on
+//   stay URI            asks for a move to that server, and prints why the program stays
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "../check.h"
+
+enum { WIDTH = 96, ROWS = 40, SLICES = 4, NUMBERS = WIDTH * ROWS * SLICES, BYTES = NUMBERS * 4 };
+enum { BUFFERS = 3, STREAMS = 2 };
+
+__device__ unsigned device_total;
+__constant__ unsigned device_factor = 3;
+
+__global__ void stir(unsigned *numbers, unsigned salt)
+{
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < NUMBERS)
+        numbers[i] = numbers[i] * (device_factor * 2 + 1) + (i ^ salt);
+}
+
+__global__ void sum(const unsigned *numbers)
+{
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < NUMBERS)
+        atomicAdd(&device_total, numbers[i] >> 7);
+}
+
+struct buffer {
+    int device;             // -1: pinned memory of the host
+    unsigned *at;
+    cudaEvent_t last;       // behind all that uses it
+    bool used;
+};
+
+struct stream {
+    int device;
+    cudaStream_t stream;
+};
+
+static uint64_t state;
+static unsigned below(unsigned n)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(state >> 33) % n;
+}
+
+static std::vector<buffer> buffers;
+static std::vector<stream> streams;
+static int devices;
+
+static void begin(const stream &s, buffer &b)
+{
+    if (b.used)
+        MUST(cudaStreamWaitEvent(s.stream, b.last, 0));
+}
+
+// An event belongs to a device: that of the stream in which it is recorded.
+static void end(const stream &s, buffer &b)
+{
+    if (b.used)
+        MUST(cudaEventDestroy(b.last));
+    MUST(cudaSetDevice(s.device));
+    MUST(cudaEventCreateWithFlags(&b.last, cudaEventDisableTiming));
+    MUST(cudaEventRecord(b.last, s.stream));
+    b.used = true;
+}
+
+static void copy_box(const buffer &to, const buffer &from, cudaStream_t s)
+{
+    cudaMemcpy3DParms p = {};
+    p.dstPtr = make_cudaPitchedPtr(to.at, WIDTH * 4, WIDTH, ROWS);
+    p.srcPtr = make_cudaPitchedPtr(from.at, WIDTH * 4, WIDTH, ROWS);
+    p.dstPos = make_cudaPos(4 * below(8), below(4), below(2));
+    p.srcPos = make_cudaPos(4 * below(8), below(4), below(2));
+    p.extent = make_cudaExtent(4 * (WIDTH / 2), ROWS / 2, 2);
+    p.kind = cudaMemcpyDefault;
+    MUST(cudaMemcpy3DAsync(&p, s));
+}
+
+static void copy(const stream &s, buffer &to, buffer &from)
+{
+    size_t at = below(NUMBERS / 2), more = 4 * (1 + below(NUMBERS / 2));
+    switch (below(5)) {
+    case 0:
+        if (to.device >= 0 && from.device >= 0) {
+            MUST(cudaMemcpyPeerAsync(to.at, to.device, from.at, from.device, BYTES, s.stream));
+            break;
+        }
+        // fall through
+    case 1: MUST(cudaMemcpyAsync(to.at, from.at, BYTES, cudaMemcpyDefault, s.stream)); break;
+    case 2: MUST(cudaMemcpyAsync(to.at + at, from.at + at, more, cudaMemcpyDefault, s.stream)); break;
+    case 3:
+        MUST(cudaMemcpy2DAsync(to.at + below(8), WIDTH * 4, from.at + below(8), WIDTH * 4, 4 * (WIDTH / 2), ROWS,
+                                cudaMemcpyDefault, s.stream));
+        break;
+    default: copy_box(to, from, s.stream);
+    }
+}
+
+static void step()
+{
+    stream &s = streams[below((unsigned)streams.size())];
+    buffer &a = buffers[below((unsigned)buffers.size())], &b = buffers[below((unsigned)buffers.size())];
+    unsigned salt = below(1 << 30);
+    MUST(cudaSetDevice(s.device));
+    begin(s, a);
+    switch (below(8)) {
+    case 0:
+    case 1:
+        if (a.device == s.device)
+            stir<<<(NUMBERS + 127) / 128, 128, 0, s.stream>>>(a.at, salt);
+        else if (a.device >= 0)
+            MUST(cudaMemsetAsync(a.at, (int)(salt & 255), BYTES / 2, s.stream));
+        break;
+    case 2:
+        if (a.device == s.device)
+            sum<<<(NUMBERS + 127) / 128, 128, 0, s.stream>>>(a.at);
+        break;
+    case 3: {
+        std::vector<unsigned> here(NUMBERS);
+        for (unsigned &n : here)
+            n = salt += 77;
+        MUST(cudaMemcpyAsync(a.at, here.data(), BYTES, cudaMemcpyDefault, s.stream));
+        break;
+    }
+    default:
+        if (&a == &b)
+            break;
+        begin(s, b);
+        copy(s, a, b);
+        end(s, b);
+    }
+    end(s, a);
+    if (!below(16)) {           // what needs no event of ours
+        buffer &c = buffers[below((unsigned)buffers.size())], &d = buffers[below((unsigned)buffers.size())];
+        for (int i = 0; i < devices; i++) {
+            MUST(cudaSetDevice(i));
+            MUST(cudaDeviceSynchronize());
+        }
+        if (&c != &d && c.device >= 0 && d.device >= 0)
+            MUST(cudaMemcpyPeer(c.at, c.device, d.at, d.device, BYTES));
+    }
+}
+
+static void show(const buffer &b)
+{
+    std::vector<unsigned> here(NUMBERS);
+    MUST(cudaMemcpy(here.data(), b.at, BYTES, cudaMemcpyDefault));
+    uint64_t hash = 14695981039346656037u;
+    for (unsigned n : here)
+        hash = (hash ^ n) * 1099511628211u;
+    printf("device %d: %016llx\n", b.device, (unsigned long long)hash);
+}
+
+static int random_work(uint64_t seed, int steps)
+{
+    state = seed;
+    printf("%d devices\n", devices);
+    for (int d = 0; d < devices; d++) {
+        MUST(cudaSetDevice(d));
+        unsigned factor = 3 + (unsigned)d, zero = 0;
+        MUST(cudaMemcpyToSymbol(device_factor, &factor, sizeof factor));
+        MUST(cudaMemcpyToSymbol(device_total, &zero, sizeof zero));
+        for (int i = 0; i < BUFFERS; i++) {
+            buffer b = { d, nullptr, nullptr, false };
+            MUST(cudaMalloc(&b.at, BYTES));
+            MUST(cudaMemset(b.at, i, BYTES));
+            buffers.push_back(b);
+        }
+        for (int i = 0; i < STREAMS; i++) {
+            stream s = { d, nullptr };
+            MUST(cudaStreamCreateWithFlags(&s.stream, i ? cudaStreamDefault : cudaStreamNonBlocking));
+            streams.push_back(s);
+        }
+        MUST(cudaDeviceSynchronize());
+    }
+    buffer host = { -1, nullptr, nullptr, false };
+    MUST(cudaMallocHost(&host.at, BYTES));
+    for (int i = 0; i < NUMBERS; i++)
+        host.at[i] = (unsigned)i;
+    buffers.push_back(host);
+    for (int i = 0; i < steps; i++)
+        step();
+    for (int d = 0; d < devices; d++) {
+        unsigned total;
+        MUST(cudaSetDevice(d));
+        MUST(cudaDeviceSynchronize());
+        MUST(cudaMemcpyFromSymbol(&total, device_total, sizeof total));
+        printf("device %d adds up %u\n", d, total);
+    }
+    for (const buffer &b : buffers)
+        show(b);
+    return 0;
+}
+
+static int look()
+{
+    void *memory;
+    cudaIpcMemHandle_t handle;
+    printf("%d devices\n", devices);
+    for (int a = 0; a < devices; a++)
+        for (int b = 0; b < devices; b++) {
+            int can = 0;
+            if (a == b)
+                continue;
+            MUST(cudaDeviceCanAccessPeer(&can, a, b));
+            MUST(cudaSetDevice(a));
+            printf("%d reaches %d: %d, enabling gives %d\n", a, b, can, (int)cudaDeviceEnablePeerAccess(b, 0));
+            cudaGetLastError();
+        }
+    printf("managed memory gives %d\n", (int)cudaMallocManaged(&memory, 4096));
+    cudaGetLastError();
+    MUST(cudaMalloc(&memory, 4096));
+    printf("a handle for other programs gives %d\n", (int)cudaIpcGetMemHandle(&handle, memory));
+    cudaGetLastError();
+    return 0;
+}
+
+enum { SIDE = 32 };
+
+__global__ void fetch(unsigned *to, cudaTextureObject_t from)
+{
+    to[threadIdx.y * SIDE + threadIdx.x] = tex2D<unsigned>(from, threadIdx.x + 0.5f, threadIdx.y + 0.5f);
+}
+
+static int arrays()
+{
+    std::vector<cudaArray_t> all((size_t)devices);
+    std::vector<cudaTextureObject_t> textures((size_t)devices);
+    std::vector<unsigned> here(SIDE * SIDE), there(SIDE * SIDE);
+    const cudaChannelFormatDesc form = cudaCreateChannelDesc<unsigned>();
+    int wrong = 0;
+    for (int d = 0; d < devices; d++) {
+        cudaResourceDesc from = {};
+        cudaTextureDesc how = {};
+        MUST(cudaSetDevice(d));
+        MUST(cudaMallocArray(&all[(size_t)d], &form, SIDE, SIDE));
+        from.resType = cudaResourceTypeArray;
+        from.res.array.array = all[(size_t)d];
+        MUST(cudaCreateTextureObject(&textures[(size_t)d], &from, &how, nullptr));
+    }
+    for (int from = 0; from < devices; from++)
+        for (int to = 0; to < devices; to++) {
+            unsigned *memory;
+            cudaMemcpy3DParms p = {};
+            for (unsigned i = 0; i < SIDE * SIDE; i++)
+                here[i] = i * 7 + (unsigned)(from * devices + to);
+            MUST(cudaSetDevice(from));
+            MUST(cudaMemcpy2DToArray(all[(size_t)from], 0, 0, here.data(), SIDE * 4, SIDE * 4, SIDE,
+                                     cudaMemcpyDefault));
+            p.srcArray = all[(size_t)from];
+            p.dstArray = all[(size_t)to];
+            p.extent = make_cudaExtent(SIDE, SIDE, 1);
+            p.kind = cudaMemcpyDefault;
+            if (from != to)
+                MUST(cudaMemcpy3D(&p));
+            MUST(cudaSetDevice(to));
+            MUST(cudaMalloc(&memory, SIDE * SIDE * 4));
+            fetch<<<1, dim3(SIDE, SIDE)>>>(memory, textures[(size_t)to]);
+            MUST(cudaMemcpy(there.data(), memory, SIDE * SIDE * 4, cudaMemcpyDefault));
+            MUST(cudaFree(memory));
+            wrong += there != here;
+        }
+    printf("%d pairs wrong\n", wrong);
+    return wrong != 0;
+}
+
+// The first error, and 0 if there is none.
+static int use(unsigned *memory)
+{
+    cudaError_t error = cudaMemset(memory, 5, BYTES);
+    if (!error) {
+        stir<<<(NUMBERS + 127) / 128, 128>>>(memory, 9);
+        error = cudaGetLastError();
+    }
+    if (!error)
+        error = cudaDeviceSynchronize();
+    cudaGetLastError();
+    return (int)error;
+}
+
+static int lost()
+{
+    std::vector<unsigned *> memory((size_t)devices);
+    char line[16];
+    for (int d = 0; d < devices; d++) {
+        MUST(cudaSetDevice(d));
+        MUST(cudaMalloc(&memory[(size_t)d], BYTES));
+        MUST((cudaError_t)use(memory[(size_t)d]));
+    }
+    printf("ready\n");
+    fflush(stdout);
+    if (!fgets(line, sizeof line, stdin))
+        return 2;
+    for (int turn = 0; turn < 2; turn++)
+        for (int d = 0; d < devices; d++) {
+            MUST(cudaSetDevice(d));
+            printf("device %d: %d\n", d, use(memory[(size_t)d]));
+        }
+    for (int d = 1; d < devices; d++) {
+        MUST(cudaSetDevice(0));
+        printf("from %d to 0: %d\n", d, (int)cudaMemcpyPeer(memory[0], 0, memory[(size_t)d], d, BYTES));
+        cudaGetLastError();
+    }
+    printf("device 0 at the end: %d\n", use(memory[0]));
+    printf("free: %d\n", (int)cudaFree(memory[0]));
+    return 0;
+}
+
+static int stay(const char *uri)
+{
+    char why[256] = "";
+    unsigned *memory;
+    void *core = dlopen("libflyt-client.so", RTLD_LAZY | RTLD_NOLOAD);
+    int (*move)(const char *, unsigned, char *, size_t) =
+        core ? (int (*)(const char *, unsigned, char *, size_t))dlsym(core, "flyt_core_move") : nullptr;
+    if (!move)
+        return 2;
+    MUST(cudaMalloc(&memory, BYTES));
+    printf("move: %d, %s\n", move(uri, 5000, why, sizeof why), why);
+    printf("device 0: %d\n", use(memory));
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    MUST(cudaGetDeviceCount(&devices));
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "random") == 0 && argc == 4)
+        return random_work(strtoull(argv[2], nullptr, 10), atoi(argv[3]));
+    if (strcmp(what, "stay") == 0 && argc == 3)
+        return stay(argv[2]);
+    return strcmp(what, "look") == 0     ? look()
+           : strcmp(what, "arrays") == 0 ? arrays()
+           : strcmp(what, "lost") == 0   ? lost()
+                                         : 2;
+}
