@@ -35,8 +35,8 @@ static struct {
 
 static void tell(void)
 {
-    fprintf(stderr, "softgpu: compiled %llu regions in %.1f ms of processor time, refused %llu\n", (unsigned long long)jit.regions,
-            (double)jit.nanoseconds / 1e6, (unsigned long long)jit.refused);
+    fprintf(stderr, "softgpu: compiled %llu regions in %.1f ms of processor time, refused %llu\n",
+            (unsigned long long)jit.regions, (double)jit.nanoseconds / 1e6, (unsigned long long)jit.refused);
     exec_callbacks_tell();
 }
 
