@@ -109,6 +109,7 @@ struct counted {
     uint64_t id, epoch;
     ctl_figures all, last, saved;
     uint64_t sm_us, saved_sm_us;
+    uint64_t undivided;     /* SM-microseconds, fewer than rows share: they are charged the next time */
     int64_t accrued, heard; /* 0: never */
     bool dirty;
     bool unheard;           /* the DB says that it had figures, and its node has not reported since we began */

@@ -267,22 +267,96 @@ static int64_t next_begin(const struct counted *counted, int64_t from, int64_t u
     return until;
 }
 
-/* Equal parts for those who have used the server all that time. */
-static void share_out(const struct counted *counted, int64_t from, uint64_t sm_us)
+/* Equal parts for those who have been there all that time and whom a worker serves, or may serve; for all of them where
+   there are none of these. What cannot be divided is for the next time. */
+static void share_out(struct counted *counted, int64_t from, uint64_t sm_us)
 {
-    size_t sharers = 0;
-    for (const struct used *used = counted->rows; used; used = used->next)
-        sharers += used->row.accrued <= from;
+    size_t there = 0, served = 0;
+    for (const struct used *used = counted->rows; used; used = used->next) {
+        there += used->row.accrued <= from;
+        served += used->row.accrued <= from && !used->left;
+    }
+    if (!there)
+        return;
+    const size_t sharers = served ? served : there;
+    sm_us += counted->undivided;
     for (struct used *used = counted->rows; used; used = used->next)
-        if (used->row.accrued <= from)
+        if (used->row.accrued <= from && (!used->left || !served))
             used->row.sm_us += sm_us / sharers;
+    counted->undivided = sm_us % sharers;
 }
 
 static void note_past(struct used *used)
 {
-    const struct used_past *newest = &used->past[(used->pasts - 1) % PASTS];
-    if (!used->pasts || used->row.accrued - newest->when >= PAST_US)
-        used->past[used->pasts++ % PASTS] = (struct used_past){ used->row.accrued, used->row.sm_us };
+    if (used->pasts && used->row.accrued - used->past[used->pasts - 1].when < PAST_US)
+        return;
+    if (used->pasts == PASTS)
+        memmove(used->past, used->past + 1, --used->pasts * sizeof *used->past);
+    used->past[used->pasts++] = (struct used_past){ used->row.accrued, used->row.sm_us };
+}
+
+uint64_t usage_sm_us_at(const struct used *used, int64_t when)
+{
+    struct used_past from = { used->row.begun, 0 }, to = { used->row.accrued, used->row.sm_us };
+    for (unsigned i = 0; i < used->pasts; i++) {
+        const struct used_past *past = &used->past[i];
+        if (past->when <= when)
+            from = *past;
+        else if (past->when < to.when)
+            to = *past;
+    }
+    if (when >= to.when)
+        return to.sm_us;
+    if (when <= from.when || to.when <= from.when)
+        return from.sm_us;
+    double part = (double)(when - from.when) / (double)(to.when - from.when);
+    return from.sm_us + (uint64_t)((double)(to.sm_us - from.sm_us) * part);
+}
+
+/* So much of the time since `from` a worker has served it, or may have; `there`: so much its program was there. */
+static int64_t part_since(const struct used *used, int64_t from, bool there)
+{
+    int64_t begun = used->row.begun > from ? used->row.begun : from, until = used->row.accrued;
+    if (used->left && used->left < until)
+        until = there && !used->lingers ? until : there && used->gone > used->left ? used->gone : used->left;
+    until = until < used->row.accrued ? until : used->row.accrued;
+    return until > begun ? until - begun : 0;
+}
+
+/* Who ended meanwhile keeps what it has. */
+void usage_share_again(struct server *server, int64_t from)
+{
+    struct counted *counted = &server->counted;
+    uint64_t all = 0;
+    double parts = 0;
+    bool there = false;
+    for (struct used *used = counted->rows; used; used = used->next) {
+        uint64_t before = usage_sm_us_at(used, from);
+        all += used->row.sm_us - before;
+        used->row.sm_us = before;
+        while (used->pasts && used->past[used->pasts - 1].when > from)
+            used->pasts--;
+        if (used->pasts < PASTS && used->row.begun < from && from < used->row.accrued)
+            used->past[used->pasts++] = (struct used_past){ from, before };
+        parts += (double)part_since(used, from, false);
+    }
+    if (parts <= 0) {
+        there = true;
+        for (const struct used *used = counted->rows; used; used = used->next)
+            parts += (double)part_since(used, from, true);
+    }
+    if (parts <= 0)
+        return; /* nobody used the server */
+    uint64_t rest = all;
+    for (struct used *used = counted->rows; used; used = used->next) {
+        uint64_t part = (uint64_t)((double)all * ((double)part_since(used, from, there) / parts));
+        part = part < rest ? part : rest;
+        used->row.sm_us += part;
+        used->unsaved = true;
+        rest -= part;
+    }
+    counted->undivided += rest;
+    counted->dirty = true;
 }
 
 void usage_accrue_until(struct cluster *cluster, struct server *server, int64_t when)
@@ -402,6 +476,7 @@ static bool save_servers(struct cluster *cluster, struct usage_turn *saving, uin
     for (; goes_on(saving, count, until); saving->looked++) {
         struct server *server = map_at(&cluster->servers, (usage->next_server + saving->looked) % count);
         usage_accrue(cluster, server);
+        usage_ask(cluster, server);
         if (server->counted.dirty && ++saving->saved)
             server_save(cluster, server, false);
     }

@@ -7,7 +7,10 @@
 
 #include "control-managers/cluster-manager/usage_state.h"
 
-enum { LOOK_NS = 2000000, FOLD_AT_ONCE = 2, READ_MS = 30000, DAY_KEY_SIZE = DB_NAME_SIZE + DB_GPUS_SIZE + 40 };
+enum { LOOK_NS = 2000000, FOLD_AT_ONCE = 2, ASK_AT_ONCE = 64, READ_MS = 30000,
+       DAY_KEY_SIZE = DB_NAME_SIZE + DB_GPUS_SIZE + 40 };
+/* A node looks who is served with each of its reports: the first one after that is late. */
+static const int64_t ask_after_us = 12000000;
 static const int64_t second_us = 1000000, day_us = 86400 * INT64_C(1000000);
 static const char away[] = "exit: it ended while the cluster manager was away";
 
@@ -276,6 +279,8 @@ void usage_attached(struct cluster *cluster, struct program *program)
         program->used = used;
         used->program = program;
         used->lingers = false;
+        used->gone = 0;
+        used->attached = loop_time();
         if (used->followed.place) { /* it goes, and its program comes */
             follow_remove(&cluster->follow, &used->followed, program->id, NULL);
             program->followed.digest = 0;
@@ -303,6 +308,7 @@ void usage_attached(struct cluster *cluster, struct program *program)
     program->used = used;
     program->counted = true;
     used->program = program;
+    used->attached = loop_time();
     used->unsaved = true;
     go_on(cluster->usage, server, used);
     usage_save_soon(cluster);
@@ -341,6 +347,7 @@ void usage_detached(struct cluster *cluster, struct program *program, const char
         return;
     usage_accrue(cluster, server);
     program->used = NULL;
+    used->gone = program->vm->named ? loop_time() : 0;
     bool may_serve = server->state == CTL_SERVER_RUNNING || (server->adopted && server->state < CTL_SERVER_ENDED);
     if (may_serve && node_tells(server))
         linger(cluster, server, used, why, program->revoked == server->row.id);
@@ -360,62 +367,83 @@ void usage_named(struct cluster *cluster, const struct vm *vm)
         }
 }
 
-/* The SM-microseconds that the row had at that time, between the two nearest notes. */
-static uint64_t sm_us_at(const struct used *used, int64_t when)
+/* A program that its node does not name a while after it began may have no worker: a place alone costs nothing. */
+void usage_ask(struct cluster *cluster, struct server *server)
 {
-    struct used_past from = { used->row.begun, 0 }, to = { used->row.accrued, used->row.sm_us };
-    unsigned oldest = used->pasts > PASTS ? used->pasts - PASTS : 0;
-    for (unsigned i = oldest; i < used->pasts; i++) {
-        const struct used_past *past = &used->past[i % PASTS];
-        if (past->when <= when)
-            from = *past;
-        else if (past->when < to.when)
-            to = *past;
-    }
-    if (when >= to.when || to.when <= from.when)
-        return to.sm_us;
-    double part = (double)(when - from.when) / (double)(to.when - from.when);
-    return from.sm_us + (uint64_t)((double)(to.sm_us - from.sm_us) * part);
+    if (server->counted.behind || !node_tells(server))
+        return;
+    int64_t before = loop_time() - ask_after_us;
+    unsigned asked = 0;
+    for (struct used *used = server->counted.rows; used && asked < ASK_AT_ONCE; used = used->next)
+        if (used->program && !used->left && !used->known_served && !used->asked && used->attached < before) {
+            ask_node(cluster, server, used);
+            used->asked = true;
+            asked++;
+        }
 }
 
-/* It may be served again: what it has until then is its own only if it is. */
-static void note_left(struct used *used, int64_t ended)
+static int64_t later(int64_t one, int64_t other) { return one > other ? one : other; }
+
+/* A worker serves it, since some time after the report before. */
+static void note_served(struct server *server, struct used *used)
 {
-    if (!ended)
+    int64_t from = later(used->left, server->counted.heard);
+    const bool left = used->left;
+    used->served = used->known_served = true;
+    used->left = 0;
+    if (left)
+        usage_share_again(server, from);
+}
+
+/* Since when no worker serves it: as its node says, or, where that does not know, since now, or since the beginning
+   where none ever did. */
+static int64_t left_since(struct cluster *cluster, struct server *server, const struct used *used, int64_t ended)
+{
+    int64_t now = loop_time();
+    if (ended > used->row.begun) {
+        ended = ended < now ? ended : now;
+        usage_accrue_until(cluster, server, ended);
+        return ended;
+    }
+    if (!server->counted.behind)
+        usage_accrue_until(cluster, server, now);
+    return used->served ? used->row.accrued : used->row.begun;
+}
+
+/* One that came and went since the report before may have served it all that time. */
+static void note_left(struct cluster *cluster, struct server *server, struct used *used, int64_t ended)
+{
+    if (used->left && ended <= used->left)
         return;
+    ended = left_since(cluster, server, used, ended);
+    int64_t from = used->left ? later(used->left, server->counted.heard) : ended;
+    used->served |= ended > used->row.begun;
+    used->known_served = false;
     used->left = ended;
-    used->left_sm_us = sm_us_at(used, ended);
+    usage_share_again(server, from < ended ? from : ended);
 }
 
 void usage_left(struct cluster *cluster, struct server *server, const node_left *left)
 {
     struct used *used = row_of(server, left->prog);
-    int64_t now = loop_time();
     if (!used)
         return;
     if (left->fault)
         used->fault = left->fault;
     if (left->ended < 0) {
-        used->left = 0;
+        note_served(server, used);
         return;
     }
-    int64_t ended = left->ended > used->row.begun && left->ended < now ? left->ended : 0;
-    if (ended)
+    used->lingers |= !used->program;
+    note_left(cluster, server, used, left->ended);
+    if (used->program)
+        return;
+    int64_t ended = later(used->left, used->gone);
+    if (ended > used->left) {
         usage_accrue_until(cluster, server, ended);
-    if (used->program) {
-        note_left(used, ended);
-        return;
+        usage_share_again(server, ended);
     }
-    if (used->left && ended <= used->left) {
-        used->row.sm_us = used->left_sm_us;
-        ended = used->left;
-    } else if (ended) {
-        used->row.sm_us = sm_us_at(used, ended);
-    } else if (!server->counted.behind) {
-        usage_accrue_until(cluster, server, now);
-    }
-    row_end(cluster, used, ended ? ended : server->counted.behind ? used->row.accrued : now,
-            *used->row.why ? used->row.why : away);
+    row_end(cluster, used, ended, *used->row.why ? used->row.why : away);
 }
 
 void usage_left_lost(struct cluster *cluster, const struct node *node, const node_left *left)
@@ -437,7 +465,7 @@ void usage_left_lost(struct cluster *cluster, const struct node *node, const nod
         used->row.sm_us += more;
         usage_add_to_totals(cluster, &used->row, more);
     } else {
-        used->row.sm_us = sm_us_at(used, ended);
+        used->row.sm_us = usage_sm_us_at(used, ended);
     }
     used->row.ended = ended > used->row.begun ? ended : used->row.begun;
     used->rate = 0;
@@ -507,7 +535,8 @@ void usage_load_row(struct cluster *cluster, const struct db_usage *row)
         row_end(cluster, used, row->accrued, "lost: its GPU server has gone");
         return;
     }
-    server->counted.behind = true;
+    used->served = server->counted.behind = true;
+    used->past[used->pasts++] = (struct used_past){ row->accrued, row->sm_us };
     if (!server->counted.accrued)
         server->counted.accrued = row->accrued;
     *used->row.why = '\0';

@@ -2,8 +2,9 @@
  * usage_state.h: what usage.c and usage_rows.c keep, for admin_counters.c and admin_follow.c, which answer about it.
  *
  * A row of usage goes on while its program is attached to its server, and beyond that while a worker of the server
- * serves the program: its node says until when (NODE_REPORT_LEFT). Rows that go on are in the list of their server, and
- * have equal parts of its SMs.
+ * serves the program: its node says until when (NODE_REPORT_LEFT). Rows that go on are in the list of their server.
+ * Those that a worker serves, or may serve, have equal parts of its SMs; where there are none, all have. What the node
+ * says comes up to one report of figures late: then what was charged since is divided again.
  */
 #ifndef FLYT_CLUSTER_USAGE_STATE_H
 #define FLYT_CLUSTER_USAGE_STATE_H
@@ -29,8 +30,8 @@ struct total {
     bool unsaved; /* the resource DB could not be given `saved` */
 };
 
-/* Notes of a row's SM-microseconds at earlier times, one each PAST_US, in a ring: a node may report late when a worker
-   ended. */
+/* Notes of a row's SM-microseconds at earlier times, one each PAST_US, the oldest first: a node may report late when a
+   worker began or ended. */
 enum { PASTS = 16, PAST_US = 1500000 };
 struct used_past {
     int64_t when;
@@ -42,15 +43,19 @@ struct used {
     struct followed followed; /* while it is served alone: usage.h */
     struct db_usage row;
     struct used_past past[PASTS];
-    unsigned pasts; /* so many were noted; the newest is past[(pasts - 1) % PASTS] */
+    unsigned pasts; /* so many are noted */
     struct used *next, **back; /* of those that go on on its server; back NULL: it has ended */
     struct used *later;        /* of those of its VM that have ended: the next one */
     size_t at;                 /* in usage.rows */
     struct program *program;   /* that it goes on with; NULL: none */
     bool lingers;              /* the program has gone; its node has not said yet that no worker serves it */
     int64_t lingers_since;
-    int64_t left;              /* the program is there, and no worker has served it since then; 0: one does, or may */
-    uint64_t left_sm_us;       /* what the row had then */
+    int64_t left;              /* no worker has served it since then; 0: one does, or may */
+    int64_t gone;              /* lingers: its client manager was connected when the program ended; 0: it was not */
+    int64_t attached;          /* since when this manager knows the program to be there */
+    bool served;               /* a worker has served it at some time, or may have before this manager began */
+    bool known_served;         /* its node has said that a worker serves it */
+    bool asked;                /* its node was asked whether a worker serves it */
     bool unsaved;              /* the resource DB has not been given its newest state */
     bool stored;               /* the DB has a row of it */
     double rate;               /* its SMs when its server was lost with its node, which may say more; 0: it was not */
@@ -98,5 +103,10 @@ void usage_save_soon(struct cluster *); /* the newest row is fresh */
 /* More, or less, was used than the totals of these know. They do not fall. */
 void usage_add_to_totals(struct cluster *, const struct db_usage *, uint64_t sm_us);
 void usage_accrue_until(struct cluster *, struct server *, int64_t when);
+/* The SM-microseconds that the row had at that time, between the two nearest notes. */
+uint64_t usage_sm_us_at(const struct used *, int64_t when);
+/* It has become known who was served since then: divides again what rows of the server were charged since. */
+void usage_share_again(struct server *, int64_t from);
+void usage_ask(struct cluster *, struct server *); /* whether workers serve those of whom nothing is known */
 
 #endif

@@ -5,6 +5,8 @@
  * shows: usage: while half of the queue of the resource DB is full nothing is written, and all of it afterwards; what
  *   it refuses, ends of rows and totals of a server that has gone too, is written later; a row is summed up with its
  *   deletion or not at all
+ * shows: usage: a program that only keeps its place pays nothing while a worker serves another of its server; rows of
+ *   a server have what their VM has, also where the node says late whom a worker has served
  */
 #include "control-managers/cluster-manager/usage.h"
 #include "tests/lib/unit.h"
@@ -51,8 +53,13 @@ int db_worker_apply(struct db_worker *db, const struct db_change *changes, size_
 
 size_t db_worker_waiting(const struct db_worker *db) { return (void)db, waiting; }
 unsigned db_worker_silence(const struct db_worker *db) { return (void)db, 0; }
+
+static uint64_t asked_about[8]; /* programs that the node was asked about */
+static unsigned asked;
+
 uint64_t node_send_order(struct cluster *cluster, struct node *node, const struct message *what)
 {
+    asked_about[asked++ % 8] = what->program;
     return (void)cluster, (void)node, what->program;
 }
 
@@ -79,7 +86,7 @@ static struct program program;
 static int set_up(void **state)
 {
     (void)state;
-    row_count = waiting = batches = 0;
+    row_count = waiting = batches = asked = 0;
     cluster = (struct cluster){ .loop = loop_create(), .values = &values, .loaded = true, .next_id = 1,
                                 .id_limit = UINT64_MAX, .usage = usage_create() };
     snprintf(vm.row.name, sizeof vm.row.name, "v");
@@ -193,6 +200,162 @@ TEST_WITH(test_sums_of_days, set_up, tear_down)
     assert_int_equal(summed, all);
     assert_int_equal(cluster.usage->count, 1);
     assert_int_equal(cluster.usage->rows[0]->row.programs, OLD);
+}
+
+/* ---- who shares a server ---- */
+
+enum { SHARERS = 4 };
+static const int64_t second = 1000000;
+static struct program sharers[SHARERS];
+
+/* Programs 100 and above have places on the server, which runs. */
+static void attach_all(void)
+{
+    server.state = CTL_SERVER_RUNNING;
+    server.ordered = vm.named = true;
+    for (unsigned i = 0; i < SHARERS; i++) {
+        sharers[i] = program;
+        sharers[i].id = 100 + i;
+        usage_attached(&cluster, &sharers[i]);
+    }
+}
+
+/* Moves all that is known of the server into the past, as if so much time had passed. */
+static void pass(int64_t us)
+{
+    server.counted.accrued -= us;
+    server.counted.heard -= server.counted.heard ? us : 0;
+    for (struct used *used = server.counted.rows; used; used = used->next) {
+        used->row.begun -= us;
+        used->row.accrued -= us;
+        used->attached -= us;
+        used->lingers_since -= us;
+        used->left -= used->left ? us : 0;
+        used->gone -= used->gone ? us : 0;
+        for (unsigned i = 0; i < used->pasts; i++)
+            used->past[i].when -= us;
+    }
+    usage_accrue(&cluster, &server);
+}
+
+static void says(uint64_t id, int64_t ended)
+{
+    const node_left left = { .server = server.row.id, .prog = id, .ended = ended };
+    usage_left(&cluster, &server, &left);
+}
+
+static uint64_t sm_us_of(uint64_t id)
+{
+    for (size_t i = 0; i < cluster.usage->count; i++)
+        if (cluster.usage->rows[i]->row.program == id)
+            return cluster.usage->rows[i]->row.sm_us;
+    fail();
+    return 0;
+}
+
+/* Within a tenth of a second of its SMs. */
+static void has_seconds(uint64_t id, double seconds)
+{
+    double has = (double)sm_us_of(id) / 4e6;
+    if (has < seconds - 0.1 || has > seconds + 0.1)
+        fail_msg("program %d has %.3f s, not %.3f s", (int)id, has, seconds);
+}
+
+/* Rows and VM have the same, but for what could not be divided. */
+static void nothing_is_lost(void)
+{
+    const struct total *total = map_get(&cluster.usage->totals, "v v");
+    uint64_t sum = 0;
+    for (size_t i = 0; i < cluster.usage->count; i++)
+        sum += cluster.usage->rows[i]->row.sm_us;
+    assert_true(sum <= total->sm_us && sum + SHARERS >= total->sm_us);
+}
+
+TEST_WITH(test_places_cost_nothing, set_up, tear_down)
+{
+    attach_all();
+    pass(4 * second); /* all may be served */
+    for (unsigned i = 1; i < SHARERS; i++)
+        says(100 + i, loop_time() - second); /* one call, and an exec */
+    has_seconds(100, 0.75 + 1);
+    has_seconds(101, 0.75);
+    pass(40 * second);
+    has_seconds(100, 0.75 + 41);
+    nothing_is_lost();
+    for (unsigned i = 1; i < SHARERS; i++) {
+        usage_detached(&cluster, &sharers[i], "exit: as the test says");
+        says(100 + i, loop_time() - 41 * second);
+        has_seconds(100 + i, 0.75);
+        assert_true(cluster.usage->rows[i]->row.ended > loop_time() - second);
+    }
+    has_seconds(100, 0.75 + 41);
+    nothing_is_lost();
+}
+
+TEST_WITH(test_without_a_worker_all_share, set_up, tear_down)
+{
+    attach_all();
+    pass(4 * second);
+    for (unsigned i = 0; i < SHARERS; i++)
+        says(100 + i, loop_time() - second);
+    pass(40 * second);
+    for (unsigned i = 0; i < SHARERS; i++)
+        has_seconds(100 + i, 11);
+    nothing_is_lost();
+}
+
+TEST_WITH(test_places_without_a_worker, set_up, tear_down)
+{
+    attach_all();
+    says(100, -1);
+    pass(8 * second);
+    usage_ask(&cluster, &server);
+    assert_int_equal(asked, 0);
+    pass(8 * second);
+    usage_ask(&cluster, &server);
+    usage_ask(&cluster, &server);
+    assert_int_equal(asked, SHARERS - 1); /* once, and not about the one that is served */
+    for (unsigned i = 0; i < asked; i++)
+        assert_int_not_equal(asked_about[i], 100);
+    for (unsigned i = 1; i < SHARERS; i++)
+        says(100 + i, 0); /* none ever did */
+    has_seconds(100, 16);
+    has_seconds(101, 0);
+    pass(8 * second);
+    has_seconds(100, 24);
+    nothing_is_lost();
+}
+
+TEST_WITH(test_served_between_reports, set_up, tear_down)
+{
+    attach_all();
+    pass(4 * second);
+    for (unsigned i = 1; i < SHARERS; i++)
+        says(100 + i, loop_time());
+    server.counted.heard = loop_time();
+    pass(8 * second);
+    says(101, -1); /* some time since the report before */
+    has_seconds(100, 1 + 4);
+    has_seconds(101, 1 + 4);
+    says(102, loop_time() - 2 * second); /* came and went */
+    has_seconds(102, 1 + 8.0 * 6 / (8 + 8 + 6));
+    nothing_is_lost();
+    pass(2 * second);
+    nothing_is_lost();
+}
+
+TEST_WITH(test_an_end_without_witness, set_up, tear_down)
+{
+    attach_all();
+    pass(4 * second);
+    vm.named = false; /* the client manager is away, and names it no more */
+    says(101, loop_time() - 2 * second);
+    usage_detached(&cluster, &sharers[1], "exit: as the test says");
+    says(101, loop_time() - 2 * second);
+    assert_true(cluster.usage->rows[1]->row.ended < loop_time() - second);
+    has_seconds(101, 0.5);
+    has_seconds(100, 0.5 + 2.0 / 3);
+    nothing_is_lost();
 }
 
 int main(void) { return unit_run(NULL, NULL); }
