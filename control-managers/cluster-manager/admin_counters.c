@@ -97,7 +97,7 @@ static void usage_row(struct used *used, admin_usage_row *out)
                               .ended = row->ended,
                               .sm_us = row->sm_us,
                               .programs = row->programs,
-                              .why = row->why };
+                              .why = row->ended ? row->why : (char *)"" };
 }
 
 /* A row that an earlier run began and whose program is not back is shown as far as it is known. */

@@ -36,6 +36,7 @@ void usage_free(struct usage *usage)
     free_values(&usage->vms);
     map_free(&usage->days);
     map_free(&usage->going_on);
+    map_free(&usage->programs);
     free(usage);
 }
 
@@ -397,16 +398,19 @@ void usage_accrue(struct cluster *cluster, struct server *server)
 
 void usage_settle(struct cluster *cluster, struct server *server)
 {
-    size_t sharers = 0;
+    size_t there = 0, served = 0;
     if (cluster->stopping)
         return;
     usage_accrue_until(cluster, server, loop_time());
     server->counted.behind = false;
-    for (const struct used *used = server->counted.rows; used; used = used->next)
-        sharers++;
+    for (const struct used *used = server->counted.rows; used; used = used->next) {
+        there++;
+        served += !used->left;
+    }
     for (struct used *used = server->counted.rows; used && !server->node->registered; used = used->next) {
-        used->rate = (double)server->row.sms * (double)server->gpu_count / (double)sharers;
-        cluster->usage->lost++;
+        const bool shares = !served || !used->left;
+        double all = (double)server->row.sms * (double)server->gpu_count;
+        usage_set_rate(cluster->usage, used, shares ? all / (double)(served ? served : there) : 0);
     }
 }
 
@@ -594,5 +598,6 @@ void usage_end(struct cluster *cluster)
 
 void usage_begin(struct cluster *cluster)
 {
+    cluster->usage->first_id = cluster->next_id;
     loop_timer_start(cluster->loop, &cluster->usage->save, SAVE_MS, save, cluster);
 }

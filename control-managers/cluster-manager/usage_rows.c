@@ -155,7 +155,7 @@ static struct used *day_make(struct cluster *cluster, const struct db_usage *row
     sum.program = sum.server = sum.sm_us = 0;
     sum.programs = 0;
     sum.uid = uid;
-    *sum.executable = *sum.why = '\0';
+    *sum.executable = *sum.why = *sum.figures = '\0';
     struct used *day = row_add(cluster->usage, &sum);
     if (day && !map_put(&cluster->usage->days, key, day)) {
         drop(cluster->usage, day);
@@ -253,11 +253,12 @@ static struct used *row_of(const struct server *server, uint64_t program)
     return used;
 }
 
-/* It had the program before: while this manager was away it did, too. */
-static int64_t began(const struct server *server)
+/* It had the program before this manager began, and too short a time for a row: while it was away it did, too. */
+static int64_t began(const struct usage *usage, const struct server *server, const struct program *program)
 {
     const struct counted *counted = &server->counted;
-    return server->adopted && counted->behind && counted->accrued ? counted->accrued : loop_time();
+    bool before = program->id < usage->first_id && !program->counted;
+    return before && server->adopted && counted->behind && counted->accrued ? counted->accrued : loop_time();
 }
 
 const char *usage_owner(const struct cluster *cluster, uint64_t program)
@@ -271,7 +272,8 @@ void usage_attached(struct cluster *cluster, struct program *program)
     struct server *server = program->server;
     if (program->used)
         return;
-    int64_t begun = began(server);
+    program->counted |= map_get_id(&cluster->usage->programs, program->id) != NULL;
+    int64_t begun = began(cluster->usage, server, program);
     if (!server->counted.accrued)
         server->counted.accrued = begun;
     struct used *used = row_of(server, program->id);
@@ -423,6 +425,16 @@ static void note_left(struct cluster *cluster, struct server *server, struct use
     usage_share_again(server, from < ended ? from : ended);
 }
 
+/* A program that was served without its client manager ended with its server, where that is being stopped. */
+static void note_stop(const struct server *server, struct used *used)
+{
+    if (!server->stopping || !used->lingers || strncmp(used->row.why, "exit", 4) != 0 ||
+        used->left - used->lingers_since < second_us)
+        return;
+    snprintf(used->row.why, sizeof used->row.why, "%s: %.200s", server->code == CTL_OK ? "stopped" : "lost",
+             server->text);
+}
+
 void usage_left(struct cluster *cluster, struct server *server, const node_left *left)
 {
     struct used *used = row_of(server, left->prog);
@@ -438,6 +450,7 @@ void usage_left(struct cluster *cluster, struct server *server, const node_left 
     note_left(cluster, server, used, left->ended);
     if (used->program)
         return;
+    note_stop(server, used);
     int64_t ended = later(used->left, used->gone);
     if (ended > used->left) {
         usage_accrue_until(cluster, server, ended);
@@ -468,9 +481,18 @@ void usage_left_lost(struct cluster *cluster, const struct node *node, const nod
         used->row.sm_us = usage_sm_us_at(used, ended);
     }
     used->row.ended = ended > used->row.begun ? ended : used->row.begun;
-    used->rate = 0;
-    usage->lost--;
+    usage_set_rate(usage, used, 0);
     usage_save_row(cluster, used);
+}
+
+/* A row of a program has no figures: the rate stands there while its node may say more, also over a restart. */
+void usage_set_rate(struct usage *usage, struct used *used, double rate)
+{
+    usage->lost += (rate > 0) - (used->rate > 0);
+    used->rate = rate;
+    *used->row.figures = '\0';
+    if (rate > 0)
+        snprintf(used->row.figures, sizeof used->row.figures, "rate %.9g", rate);
 }
 
 void usage_end_rows(struct cluster *cluster, struct server *server, const char *why)
@@ -479,7 +501,9 @@ void usage_end_rows(struct cluster *cluster, struct server *server, const char *
         struct used *used = server->counted.rows;
         if (used->program)
             used->program->used = NULL;
-        row_end(cluster, used, used->row.accrued, used->lingers && *used->row.why ? used->row.why : why);
+        /* One that ended at the same moment ended by itself. */
+        bool itself = used->lingers && *used->row.why && used->row.accrued - used->lingers_since < second_us;
+        row_end(cluster, used, used->row.accrued, itself ? used->row.why : why);
     }
 }
 
@@ -526,8 +550,12 @@ void usage_load_row(struct cluster *cluster, const struct db_usage *row)
             map_put(&usage->days, key, used);
         return;
     }
+    if (row->programs)
+        map_put_id(&usage->programs, row->program, usage);
     if (row->ended) {
         list_ended(usage, used);
+        if (strncmp(row->figures, "rate ", 5) == 0)
+            usage_set_rate(usage, used, strtod(row->figures + 5, NULL));
         return;
     }
     struct server *server = map_get_id(&cluster->servers, row->server);

@@ -73,6 +73,8 @@ struct usage {
     struct map vms;     /* struct used_vm, by name */
     struct map days;    /* sums of days: usage_rows.c */
     struct map going_on; /* struct used, by program: the newest row of it that has not ended */
+    struct map programs; /* by id: those of rows that an earlier run counted */
+    uint64_t first_id;   /* of those that began in this run */
     struct used **rows; /* NULL where one is gone: gaps */
     size_t count, room, gaps;
     size_t next_server; /* to be saved */
@@ -96,6 +98,8 @@ void usage_load_row(struct cluster *, const struct db_usage *);
 bool usage_save_row(struct cluster *, struct used *); /* false: the DB has too much to do */
 /* The server has no program any more that could go on there. */
 void usage_end_rows(struct cluster *, struct server *, const char *why);
+/* Its server is lost with its node, which may say when its program left: so many SMs until then. 0: it has said it. */
+void usage_set_rate(struct usage *, struct used *, double rate);
 void usage_grow_old(struct cluster *);
 /* ---- usage.c ---- */
 void usage_show_served(struct cluster *, struct used *); /* it may be served alone by now: followers learn of it */

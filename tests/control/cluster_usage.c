@@ -7,6 +7,8 @@
  *   deletion or not at all
  * shows: usage: a program that only keeps its place pays nothing while a worker serves another of its server; rows of
  *   a server have what their VM has, also where the node says late whom a worker has served
+ * shows: usage: after a restart of the cluster manager a program counts once, a new one does not pay for the outage,
+ *   and a node that was lost before says until when its programs were served; why those end that were served alone
  */
 #include "control-managers/cluster-manager/usage.h"
 #include "tests/lib/unit.h"
@@ -216,6 +218,8 @@ static void attach_all(void)
     for (unsigned i = 0; i < SHARERS; i++) {
         sharers[i] = program;
         sharers[i].id = 100 + i;
+        sharers[i].used = NULL;
+        sharers[i].counted = false;
         usage_attached(&cluster, &sharers[i]);
     }
 }
@@ -356,6 +360,108 @@ TEST_WITH(test_an_end_without_witness, set_up, tear_down)
     has_seconds(101, 0.5);
     has_seconds(100, 0.5 + 2.0 / 3);
     nothing_is_lost();
+}
+
+/* ---- what an earlier run of this manager knows ---- */
+
+static struct used *load_program(uint64_t id, int64_t ended)
+{
+    struct db_usage row = { .id = 5000 + id, .kind = DB_USAGE_PROGRAM, .program = id, .server = 1000, .vm = "v",
+                            .node = "n", .gpu = "g", .begun = loop_time() - 100 * second, .ended = ended, .programs = 1,
+                            .accrued = loop_time() - 20 * second };
+    usage_load(&cluster, &row);
+    cluster.usage->first_id = 500;
+    return cluster.usage->rows[cluster.usage->count - 1];
+}
+
+/* This manager was away for 20 s. */
+static void load_server(void)
+{
+    struct db_usage row = { .id = 4000, .kind = DB_USAGE_SERVER, .server = 1000, .accrued = loop_time() - 20 * second };
+    usage_load(&cluster, &row);
+    server.adopted = server.counted.behind = true;
+}
+
+TEST_WITH(test_a_program_counts_once, set_up, tear_down)
+{
+    load_program(program.id, loop_time() - 30 * second); /* suspended before */
+    usage_attached(&cluster, &program);
+    assert_int_equal(program.used->row.programs, 0);
+    attach_all();
+    assert_int_equal(sharers[0].used->row.programs, 1);
+}
+
+TEST_WITH(test_who_pays_for_an_outage, set_up, tear_down)
+{
+    load_server();
+    load_program(78, 0);
+    struct program lost = program, again = program, new = program;
+    lost.id = 77; /* its row was not written */
+    again.id = 78;
+    new.id = 501;
+    usage_attached(&cluster, &lost);
+    usage_attached(&cluster, &again);
+    usage_attached(&cluster, &new); /* before the node's first figures */
+    server.counted.behind = false;
+    usage_accrue(&cluster, &server);
+    has_seconds(77, 10);
+    has_seconds(78, 10);
+    has_seconds(501, 0);
+}
+
+TEST_WITH(test_a_lost_node_may_say_more_later, set_up, tear_down)
+{
+    attach_all();
+    says(101, loop_time()); /* without a worker: it is not charged for what comes */
+    snprintf(node.row.name, sizeof node.row.name, "n");
+    usage_settle(&cluster, &server);
+    usage_end_rows(&cluster, &server, "lost: as the test says");
+    struct db_usage written[2] = { cluster.usage->rows[0]->row, cluster.usage->rows[1]->row };
+    usage_free(cluster.usage); /* this manager begins anew */
+    cluster.usage = usage_create();
+    map_remove_id(&cluster.servers, 1000);
+    for (int i = 0; i < 2; i++) {
+        written[i].begun -= 80 * second;
+        written[i].ended -= 60 * second;
+        usage_load(&cluster, &written[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        const node_left left = { .server = 1000, .prog = 100 + i, .ended = loop_time() - 30 * second };
+        usage_left_lost(&cluster, &node, &left);
+        usage_left_lost(&cluster, &node, &left); /* once */
+    }
+    has_seconds(100, 30.0 / (SHARERS - 1));
+    has_seconds(101, 0);
+    const struct total *total = map_get(&cluster.usage->totals, "v v");
+    assert_int_equal(total->sm_us + written[0].sm_us, sm_us_of(100));
+}
+
+/* ---- why ---- */
+
+static const char *why_of(uint64_t id)
+{
+    for (size_t i = 0; i < cluster.usage->count; i++)
+        if (cluster.usage->rows[i]->row.program == id)
+            return cluster.usage->rows[i]->row.why;
+    return "no row";
+}
+
+TEST_WITH(test_why_it_ended, set_up, tear_down)
+{
+    attach_all();
+    for (unsigned i = 0; i < SHARERS; i++)
+        usage_detached(&cluster, &sharers[i], i == 2 ? "killed: as the test says" : "exit: as the test says");
+    says(103, loop_time());
+    pass(8 * second);
+    server.stopping = true;
+    snprintf(server.text, sizeof server.text, "its VM was removed");
+    says(101, loop_time());
+    says(102, loop_time());
+    usage_end_rows(&cluster, &server, "lost: its GPU server has gone");
+    assert_string_equal(why_of(100), "lost: its GPU server has gone");
+    assert_string_equal(why_of(101), "stopped: its VM was removed");
+    assert_string_equal(why_of(102), "killed: as the test says");
+    assert_string_equal(why_of(103), "exit: as the test says");
 }
 
 int main(void) { return unit_run(NULL, NULL); }
