@@ -44,6 +44,19 @@ static struct {
 
 /* ---- which addresses are possible ---- */
 
+/* A thread of the program writes a page, and another thread, which gives work to the device, takes the page away and
+   reads it. The page's protection orders the two: it is closed to writing before it is read (move_close), and who
+   writes later waits. ThreadSanitizer knows nothing of page tables, and would take each such page for a race. */
+#ifdef __SANITIZE_THREAD__
+void AnnotateBenignRaceSized(const char *file, int line, const volatile void *at, size_t size, const char *why);
+static void ordered_by_protection(uint64_t base, size_t size)
+{
+    AnnotateBenignRaceSized(__FILE__, __LINE__, (const volatile void *)(uintptr_t)base, size, "page protection");
+}
+#else
+static void ordered_by_protection(uint64_t base, size_t size) { (void)base, (void)size; }
+#endif
+
 static struct { atomic_uint_fast64_t base, end; } ranges[RANGES_MOST];
 static atomic_uint ranges_count;
 
@@ -52,6 +65,7 @@ static atomic_uint ranges_count;
 void fault_range(uint64_t base, size_t size)
 {
     unsigned count = atomic_load(&ranges_count);
+    ordered_by_protection(base, size);
     if (fault_possible(base) && fault_possible(base + size - 1))
         return;
     if (count < RANGES_MOST) {
