@@ -62,7 +62,9 @@ static ctl_code check_row(struct cluster *cluster, const struct db_vm *row, unsi
     if (set & ADMIN_VM_SET_GPUS && (row->gpus < 1 || row->gpus > CTL_MAX_SERVER_GPUS))
         return explain(text, CTL_INVALID, "a program can have 1 to %d GPUs, not %u", CTL_MAX_SERVER_GPUS, row->gpus);
     if (set & ADMIN_VM_SET_RECOVERY && !recovery_wish_valid(row->recovery))
-        return explain(text, CTL_INVALID, "recovery is off, journal or journal:SIZE (256M, 2G), not '%s'",
+        return explain(text, CTL_INVALID,
+                       "recovery is off, journal, journal:SIZE (256M, 2G), checkpoint:TIME (30s) or "
+                       "checkpoint:TIME:SIZE, not '%s'",
                        row->recovery);
     if (other)
         return explain(text, CTL_EXISTS, "VM '%s' has the address %s already", other, row->address);

@@ -12,8 +12,8 @@
 
 bool recovery_wish_valid(const char *wish)
 {
-    size_t limit;
-    return recovery_wish_parse(wish, &limit);
+    struct recovery_wish wanted;
+    return recovery_wish_parse(wish, &wanted);
 }
 
 static struct program *named(struct conn *conn, uint64_t key)

@@ -13,7 +13,7 @@
     { "sharing", 0, "LIST", "accepted: exclusive, mig, time-slice, mps, any (as configured)", false }, \
     { "grouping", 'g', "on|off", "one GPU server for all its programs, or one each (on)", false }, \
     { "wait", 'w', "WHAT", "when no GPU is free: in-line, fail, or default (as configured)", false }, \
-    { "recovery", 0, "WHAT", "of its programs after a loss: off, journal, or journal:SIZE (off)", false }, \
+    { "recovery", 0, "WHAT", "of its programs after a loss: off, journal or checkpoint:TIME (off)", false }, \
     { "secret-file", 0, "FILE", "write its new secret there instead of printing it", false }
 const struct option_row vm_add_options[] = {
     ENTITLEMENT, { "force", 'f', NULL, "overwrite the file of --secret-file", false }, { 0 }

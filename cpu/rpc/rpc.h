@@ -232,6 +232,9 @@ struct rpc_recorder {
 };
 /* NULL: nothing is written down from here on. The recorder is the caller's, and lives as long as the client. */
 void rpc_client_record(rpc_client *, struct rpc_recorder *);
+/* Runs a function under the client's lock: nothing is written down meanwhile. It must neither block nor use the
+   client. */
+void rpc_client_locked(rpc_client *, void (*run)(void *context), void *context);
 /* The connection is given up here as if it had been lost. */
 void rpc_client_break(rpc_client *, const char *reason);
 

@@ -50,6 +50,14 @@ $(TESTS_CORE_RECOVERY): $(call objects,tests/core/test_recovery.c cpu/common/clo
 TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_RECOVERY) $m $(BIN)/cricket-rpc-server")
 LONG_TESTS += $(if $(SANITIZE),,$(foreach m,$(filter unix,$(TESTS_CORE_MODES)),\
     "$(TESTS_CORE_RECOVERY) $m $(BIN)/cricket-rpc-server long@600"))
+# The same, where the journal begins with checkpoints.
+TESTS_CORE_KEEPER := $(BUILD)/tests/core_keeper
+$(TESTS_CORE_KEEPER): $(call objects,tests/core/test_keeper.c cpu/common/clock.c) $(TESTS_CORE_TWO_SERVERS) | \
+    $(BIN)/libflyt-client.so $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so \
+    $(BIN)/libflyt-tls.so
+	@mkdir -p $(@D)
+	$(CC) -o $@ $^ $(ALL_LDFLAGS) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lcmocka
+LONG_TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_KEEPER) $m $(BIN)/cricket-rpc-server")
 # Programs of libcuda.so.1: with several threads, which are inside calls; with objects of all kinds.
 TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects test_moves_kinds
 TESTS_CORE_MOVES_SOURCES := $(TESTS_CORE_MOVES_CUDA) test_moves_settings
@@ -75,6 +83,8 @@ TESTS_CORE_MOVES_SLICES := unix:2 tcp:10 mixed:18 bridge:26 direct:34 unix:42 tc
 LONG_TESTS += $(if $(SANITIZE),,$(foreach s,$(TESTS_CORE_MOVES_SLICES),\
     "$(if $(filter mixed:82 direct:90,$s),env FLYT_SOFTGPU_CHAOS=5) $(BUILD)/tests/core_moves_kinds $(subst :, \
      $(BIN)/cricket-rpc-server ,$s) 8@600"))
+LONG_TESTS += $(if $(SANITIZE),,$(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),\
+    "$(BUILD)/tests/core_moves_kinds $m $(BIN)/cricket-rpc-server 1 8 lose@600"))
 # CUDA programs that a preloaded library moves all the time.
 TESTS_CORE_MOVER := $(BUILD)/tests/libmover.so
 $(TESTS_CORE_MOVER): $(call objects,tests/core/mover.c)

@@ -1,16 +1,21 @@
 /*
  * Programs of four threads with objects of nearly all kinds move many times between two servers with the software GPU
  * (core_move, docs/moving.md): they compute the same as without. Arguments: unix, tcp or mixed (one of each), the path
- * of cricket-rpc-server, and for the random programs the first seed and how many. Each test in a process of its own.
+ * of cricket-rpc-server, and for the random programs the first seed and how many; `lose`: only the programs that lose
+ * their server. Each test in a process of its own.
  *
  * shows: moving: random programs of several threads with streams, events, graphs, pools, mapped handles, managed
  *   memory, arrays, textures, surfaces, pinned memory, modules and a heap compute the same while they move fifty times,
  *   or are suspended and resumed in between, between servers that are reached in the same way and in different ways,
  *   also with chaos; what they have set they read back
+ * shows: recovery: such programs compute the same when their GPU server is killed twelve times, while checkpoints are
+ *   made all the time and the journal begins with the last one
  * shows: moving: texture references stay bound; an event that a graph records has the time of the last record
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -124,10 +129,11 @@ static void suspend_and_resume(int number)
 /* ---- random programs ---- */
 
 enum { THREADS = 4, BLOCKS = 3, WORDS = 8192, BYTES = 4 * WORDS, STEPS = 300, MOVES = 50, GRANULE = 2 << 20,
-       SUSPENDS_EACH = 7 };
+       SUSPENDS_EACH = 7, BLOWS = 12 };
 
 static atomic_int moves_done, threads_left;
-static bool moving;
+static atomic_uint steps;
+static bool moving, losing, striking;
 
 /* What a thread has. Its own module has its list. */
 struct worker {
@@ -198,12 +204,28 @@ static void module_load(struct worker *w)
     OK(cuModuleGetFunction(&w->walk, w->module, "walk"));
 }
 
+/* What two threads make at the same moment may come out in the other order at another server, which is a loss. */
+static pthread_mutex_t one_after_the_other = PTHREAD_MUTEX_INITIALIZER;
+
+static void begin_making(void)
+{
+    if (losing)
+        pthread_mutex_lock(&one_after_the_other);
+}
+
+static void end_making(void)
+{
+    if (losing)
+        pthread_mutex_unlock(&one_after_the_other);
+}
+
 static void picture_new(struct worker *w, uint32_t value)
 {
     const CUDA_ARRAY3D_DESCRIPTOR shape = { .Width = 32, .Height = 4, .Format = 3, .NumChannels = 1, .Flags = 2 };
     uint32_t rows[4][32];
     for (uint32_t i = 0; i < 4 * 32; i++)
         rows[i / 32][i % 32] = value + i;
+    begin_making();
     OK(cuArray3DCreate_v2(&w->array, &shape));
     const CUDA_MEMCPY3D copy = { .WidthInBytes = sizeof rows[0], .Height = 4, .Depth = 1, .srcMemoryType = 1,
                                  .srcHost = rows, .srcPitch = sizeof rows[0], .srcHeight = 4, .dstMemoryType = 3,
@@ -212,13 +234,16 @@ static void picture_new(struct worker *w, uint32_t value)
     const CUDA_RESOURCE_DESC from = { .resType = 0, .res.array = { w->array } };
     OK(cuSurfObjectCreate(&w->surface, &from));
     OK(cuTexObjectCreate(&w->texture, &from, &(CUDA_TEXTURE_DESC){ .flags = 1 /* integers */ }, NULL));
+    end_making();
 }
 
 static void picture_end(struct worker *w)
 {
+    begin_making();
     OK(cuTexObjectDestroy(w->texture));
     OK(cuSurfObjectDestroy(w->surface));
     OK(cuArrayDestroy(w->array));
+    end_making();
 }
 
 /* Two kernels and an event on a block. */
@@ -242,6 +267,10 @@ static void host_new(struct worker *w)
     const CUmemAccessDesc access[2] = { { .location = { .type = 1 }, .flags = 3 },
                                         { .location = { .type = 2 }, .flags = 3 } };
     CUdeviceptr at;
+    if (losing) {                             /* kernels would reach it, and nobody could repeat that */
+        w->host = calloc(WORDS, sizeof *w->host);
+        return;
+    }
     OK(cuMemCreate(&w->host_handle, GRANULE, &what, 0));
     OK(cuMemAddressReserve(&at, GRANULE, 0, 0, 0));
     OK(cuMemMap(at, GRANULE, 0, w->host_handle, 0));
@@ -252,6 +281,10 @@ static void host_new(struct worker *w)
 
 static void host_end(struct worker *w)
 {
+    if (losing) {
+        free(w->host);
+        return;
+    }
     OK(cuMemUnmap((CUdeviceptr)w->host, GRANULE));
     OK(cuMemAddressFree((CUdeviceptr)w->host, GRANULE));
     OK(cuMemRelease(w->host_handle));
@@ -281,16 +314,19 @@ static void mapped_end(struct worker *w)
 static void worker_begin(struct worker *w)
 {
     OK(cuCtxSetCurrent(context));
+    begin_making();
     module_load(w);
+    end_making();
     OK(cuStreamCreate(&w->stream, 1));
     OK(cuEventCreate(&w->event, 2));
     for (int i = 0; i < 2; i++) {
         OK(cuEventCreate(&w->timed[i], 0));
         OK(cuEventRecord(w->timed[i], w->stream));
     }
-    OK(cuMemHostAlloc((void **)&w->pinned, BYTES, 2 /* mapped */));
+    OK(cuMemHostAlloc((void **)&w->pinned, BYTES, losing ? 0 : 2 /* mapped */));
     memset(w->pinned, 0, BYTES);
-    OK(cuMemHostGetDevicePointer_v2(&w->pinned_device, w->pinned, 0));
+    if (!losing)
+        OK(cuMemHostGetDevicePointer_v2(&w->pinned_device, w->pinned, 0));
     OK(cuMemAllocManaged(&w->managed, BYTES, 1));
     OK(cuStreamAttachMemAsync(w->stream, w->managed, 0, 4 /* this stream only */));
     OK(cuStreamSynchronize(w->stream));
@@ -405,13 +441,15 @@ static void step_of(struct worker *w)
         break;
     case 13:
         fill(w, w->managed + 4 * value, WORDS / 2, value);
-        add(w, (CUdeviceptr)w->host, WORDS);
+        if (!losing)
+            add(w, (CUdeviceptr)w->host, WORDS);
         break;
     case 14:
         OK(cuStreamSynchronize(w->stream));
         for (uint32_t i = 0; i < 64; i++)
             w->pinned[i] = value;
-        add(w, w->pinned_device, 512);
+        if (!losing)
+            add(w, w->pinned_device, 512);
         OK(cuStreamSynchronize(w->stream));
         mix(w, w->pinned, 4096);
         break;
@@ -481,12 +519,14 @@ static void *work(void *mine)
     worker_begin(w);
     for (int step = 0; step < STEPS; step++) {
         /* The other side cannot come too late. */
-        while (moving && step >= STEPS * (1 + atomic_load(&moves_done)) / (MOVES + 1)) {
+        const int all = moving ? MOVES : BLOWS;
+        while ((moving || striking) && step >= STEPS * (1 + atomic_load(&moves_done)) / (all + 1)) {
             CUresult result = cuStreamQuery(w->stream);
             CHECK(result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY);
             usleep(100);
         }
         step_of(w);
+        atomic_fetch_add(&steps, 1);
     }
     OK(cuCtxSynchronize());
     for (int i = 0; i < BLOCKS; i++) {
@@ -502,6 +542,20 @@ static void *work(void *mine)
 }
 
 static uint64_t program_seed, first_seed = 1, seeds = 1;
+
+/* At any moment: while a checkpoint is written, and just after it. Not again before the program has gone on. */
+static void strike(void)
+{
+    static unsigned before;
+    if (atomic_load(&steps) < before + THREADS) {
+        usleep(2000);
+        return;
+    }
+    before = atomic_load(&steps);
+    usleep((useconds_t)(program_seed * 7919 + (uint64_t)atomic_load(&moves_done) * 104729) % 400000);
+    if (two_servers_signal_workers(SIGKILL) > 0)
+        atomic_fetch_add(&moves_done, 1);
+}
 
 static void program(void)
 {
@@ -519,13 +573,15 @@ static void program(void)
             move_to((i + 1) % 2);
         atomic_fetch_add(&moves_done, 1);
     }
+    while (striking && atomic_load(&threads_left) && atomic_load(&moves_done) < BLOWS)
+        strike();
     uint64_t hash = 0;
     for (int i = 0; i < THREADS; i++) {
         pthread_join(workers[i].thread, NULL);
         hash = hash * 31 + workers[i].hash;
     }
     CHECK(core_sticky() == 0 && core_take_latched() == 0 && (!moving || atomic_load(&moves_done) == MOVES));
-    printf("%016llx\n", (unsigned long long)hash);
+    printf("X%016llx\n", (unsigned long long)hash);
 }
 
 static void body_still(void) { program(); }
@@ -534,6 +590,31 @@ static void body_moving(void)
 {
     moving = true;
     program();
+}
+
+static void body_losing(void)
+{
+    striking = true;
+    program();
+}
+
+/* Programs that lose their server again and again, and have no more of a journal than since the last checkpoint. */
+TEST(random_losses)
+{
+    losing = true;
+    setenv("FLYT_PERF", "no_payload", 1);
+    for (program_seed = first_seed; program_seed < first_seed + seeds; program_seed++) {
+        static char still[2000], lost[65536];
+        setenv("FLYT_RECOVERY", "off", 1);
+        assert_int_equal(isolated_output(body_still, 60, still, sizeof still), 0);
+        setenv("FLYT_RECOVERY", "checkpoint:150ms", 1);
+        assert_int_equal(isolated_output(body_losing, 240, lost, sizeof lost), 0);
+        char *hash = strrchr(lost, 'X'); /* behind what the log said */
+        if (!hash || strcmp(still, hash))
+            fprintf(stderr, "# seed %llu\n", (unsigned long long)program_seed);
+        assert_non_null(hash);
+        assert_string_equal(still, hash);
+    }
 }
 
 TEST(random_programs)
@@ -657,10 +738,15 @@ int main(int argc, char **argv)
 {
     chaotic = getenv("FLYT_SOFTGPU_CHAOS") != NULL;
     if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp|mixed SERVER [FIRST-SEED COUNT]\n", argv[0],
-                argv[0]);
+        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp|mixed SERVER [FIRST-SEED COUNT] "
+                "[lose]\n", argv[0], argv[0]);
         return 1;
     }
+    const bool loses = argc > 3 && strcmp(argv[argc - 1], "lose") == 0;
+    if (loses)
+        setenv("FLYT_TEST_ONLY", "random_losses", 1);
+    else
+        cmocka_set_skip_filter("random_losses");
     if (argc > 4) {
         first_seed = strtoull(argv[3], NULL, 10);
         seeds = strtoull(argv[4], NULL, 10);

@@ -75,24 +75,7 @@ static const char *kind, *program;
 
 /* ---- the blows ---- */
 
-/* To all workers of the server: the one of this session, and those that wait for another. How many there are. */
-static unsigned signal_workers(int number)
-{
-    char path[64], text[4096];
-    unsigned count = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)servers[0], (int)servers[0]);
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return 0;
-    size_t size = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[size] = 0;
-    for (char *end, *at = text; strtol(at, &end, 10) > 0; at = end)
-        count += kill((pid_t)strtol(at, &end, 10), number) == 0;
-    return count;
-}
-
-static unsigned kill_workers(void) { return signal_workers(SIGKILL); }
+static unsigned kill_workers(void) { return two_servers_signal_workers(SIGKILL); }
 
 static void pause_ms(unsigned ms) { nanosleep(&(struct timespec){ ms / 1000, (long)(ms % 1000) * 1000000 }, NULL); }
 
@@ -144,7 +127,7 @@ static uint32_t word_at(core_context *c, uint64_t address)
 /* The workers that wait for a session are stopped, so one of them has been given the connection when they end. */
 static void body_given_a_dying_worker(void)
 {
-    CHECK(signal_workers(SIGSTOP) > 0);
+    CHECK(two_servers_signal_workers(SIGSTOP) > 0);
     if (fork() == 0) {
         pause_ms(150);
         kill_workers();
@@ -154,7 +137,7 @@ static void body_given_a_dying_worker(void)
     uint64_t out = allocate(c, 4096);
     CHECK(launch(c, 0, "count_up", (void *[]){ &out }) == 0 && word_at(c, out) == 1);
     wait(NULL);
-    CHECK(signal_workers(0) > 0);
+    CHECK(two_servers_signal_workers(0) > 0);
 }
 
 /* A variable counts the launches of the whole life; memory keeps what was copied in. */

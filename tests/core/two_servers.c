@@ -147,6 +147,22 @@ int two_servers_again(const char *kind, const char *program)
     return server_start(0, kind, program);
 }
 
+unsigned two_servers_signal_workers(int number)
+{
+    char path[64], text[4096];
+    unsigned count = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)servers[0], (int)servers[0]);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return 0;
+    size_t size = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[size] = 0;
+    for (char *end, *at = text; strtol(at, &end, 10) > 0; at = end)
+        count += kill((pid_t)strtol(at, &end, 10), number) == 0;
+    return count;
+}
+
 void two_servers_end(void)
 {
     for (int i = 0; i < 2; i++) {

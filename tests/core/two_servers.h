@@ -13,6 +13,8 @@ extern char  server_uris[2][128];
 int  two_servers_start(const char *kind, const char *program);
 /* The first one has ended; another one is there in its place, and has its address. Not 0: it does not start. */
 int  two_servers_again(const char *kind, const char *program);
+/* To all workers of the first one: that of the session, and those that wait for another. How many there are. */
+unsigned two_servers_signal_workers(int number);
 /* Before a move to that server. Nothing, unless the kind was bridge. */
 void two_servers_bridge(int to);
 void two_servers_end(void);

@@ -25,6 +25,13 @@ void rpc_client_record(rpc_client *client, struct rpc_recorder *recorder)
     pthread_mutex_unlock(&client->lock);
 }
 
+void rpc_client_locked(rpc_client *client, void (*run)(void *context), void *context)
+{
+    pthread_mutex_lock(&client->lock);
+    run(context);
+    pthread_mutex_unlock(&client->lock);
+}
+
 void rpc_client_break(rpc_client *client, const char *reason) { rpc_client_lose(client, true, "%s", reason); }
 
 static bool in_use(const rpc_client *client)

@@ -52,6 +52,7 @@ struct loaded_function {
     flyt_id  wire;
     atomic_uint_fast64_t generation;                        /* of the context; UINT64_MAX: its image was removed */
     struct core_function_info info;
+    uint32_t chosen;                                        /* bit a: the program has set info.attributes[a] */
     int      cache;                                         /* CUfunc_cache that the program has set; 0: none */
     atomic_uint_fast64_t fits[64];                          /* answers about occupancy; see launch.c */
     struct loaded_function *next;                           /* of the same module */

@@ -13,6 +13,7 @@
 #include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/device.h"
+#include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/wire/state.h"
@@ -417,6 +418,18 @@ void code_settle(void)
     }
 }
 
+/* Nobody here wants the answer: the journal has it, and another server hears of it before it loads the module. */
+static void place_note(const struct load *load)
+{
+    module_place_args args = { load->module };
+    module_place_result result;
+    memset(&result, 0, sizeof result);
+    if (core_session.hello.capabilities & FLYT_CAP_PLACES)
+        wire_call(&core_session, FLYT_MODULE_PLACE, (xdrproc_t)xdr_module_place_args, &args,
+                  (xdrproc_t)xdr_module_place_result, &result);
+    xdr_free((xdrproc_t)xdr_module_place_result, &result);
+}
+
 int code_image_load(core_image *image, core_context *c, struct few *few)
 {
     if (image->removed)
@@ -438,7 +451,10 @@ int code_image_load(core_image *image, core_context *c, struct few *few)
     if (!few->count && few->image)
         few_functions(few);
     load_begins(load);
-    return load_done(load, code_module_load(image, c, few));
+    code = load_done(load, code_module_load(image, c, few));
+    if (!code && journal_is_renewed())
+        place_note(load);
+    return code;
 }
 
 void code_load_end(struct load *load)

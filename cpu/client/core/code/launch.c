@@ -62,8 +62,10 @@ int core_function_set(core_context *c, core_function *f, int attribute, int valu
     code = core_func_set_attribute(c, f, attribute, value);
     if (code)
         return code;
-    if (kept)
+    if (kept) {
         loaded->info.attributes[attribute] = value;
+        loaded->chosen |= UINT32_C(1) << attribute;
+    }
     for (size_t i = 0; i < sizeof loaded->fits / sizeof loaded->fits[0]; i++)
         atomic_store(&loaded->fits[i], 0);
     return CORE_OK;

@@ -436,6 +436,7 @@ int host_space_contents(struct move *move)
 void host_space_moved(struct move *move, bool moved)
 {
     struct moving_space *moving = move->of[KIND_HOST_MEMORY];
+    moved = moved && !move->notes;
     for (unsigned i = 0; moving && i < moving->count; i++) {
         const struct moving_run *run = &moving->runs[i];
         void *at = (void *)(uintptr_t)run->address;

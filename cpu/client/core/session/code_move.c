@@ -55,6 +55,8 @@ static int look_up(struct move *move, const struct moving_module *m, flyt_symbol
         module_load_result result;
         memset(&result, 0, sizeof result);
         memcpy(args.hash, m->image->bundle.hash, sizeof args.hash);
+        if (rehearsal_here())
+            rehearsal_symbols(m->symbols + at);
         int code = wire_call(&core_session, FLYT_MODULE_LOAD, (xdrproc_t)xdr_module_load_args, &args,
                              (xdrproc_t)xdr_module_load_result, &result);
         if (!code && result.symbols.symbols_len != part)
@@ -216,6 +218,18 @@ static int attributes_restore(struct move *move, const struct loaded_function *f
     return CORE_OK;
 }
 
+/* What a server will say of the kernel is not known now, but what the program has set is. */
+static int attributes_note(const struct loaded_function *f)
+{
+    int code = CORE_OK;
+    for (int i = CORE_FUNCTION_SETTABLE; i < CORE_FUNCTION_ATTRIBUTES && !code; i++) {
+        func_set_attribute_args args = { .hfunc = f->wire, .attrib = i, .value = f->info.attributes[i] };
+        if (f->chosen >> i & 1)
+            code = wire_plain(&core_session, FLYT_FUNC_SET_ATTRIBUTE, (xdrproc_t)xdr_func_set_attribute_args, &args);
+    }
+    return code;
+}
+
 static int cache_restore(const struct loaded_function *f)
 {
     func_set_cache_config_args args = { .hfunc = f->wire, .config = f->cache };
@@ -249,9 +263,11 @@ static int function_restore(struct move *move, const core_function *f, const str
                          &result);
     if (code)
         move_refuse(move, code, "the kernel %s cannot be used at the new server (error %d)", f->name.text, code);
+    else if (rehearsal_here())
+        code = attributes_note(loaded);
     else if (!same_parameters(&loaded->info, &result))
         code = move_refuse(move, 0, "the kernel %s has other parameters at the new server", f->name.text);
-    if (!code)
+    if (!code && !rehearsal_here())
         code = attributes_restore(move, loaded, &result);
     if (!code)
         code = cache_restore(loaded);

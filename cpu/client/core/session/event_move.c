@@ -131,6 +131,8 @@ int event_restore(struct move *move)
         if (!references->of[c->wire])
             continue;
         code = reference_record(move, c, references->of[c->wire], &there);
+        if (rehearsal_here())
+            continue;                         /* the time stays that of the server where the session is */
         struct event_gap gap = { c, (double)(there - references->at[c->wire]) / 1e6 };
         id_table_each(event_table, event_time_shift, &gap);
         references->at[c->wire] = there;      /* should this server be lost, the next one counts from there */

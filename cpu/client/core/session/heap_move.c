@@ -71,6 +71,12 @@ static int part_copy(struct move *move, core_context *c, uint64_t offset, uint64
 static int part_from_store(struct move *move, core_context *c, uint64_t offset, char *room)
 {
     struct move_part part = { KIND_KERNEL_HEAP, c->wire, offset, FLYT_MAX_INLINE };
+    struct journal_stored stored;
+    if (rehearsal_here()) {
+        heap_set_args args = { c->wire, offset, { 0, NULL } };
+        move_store_name(&part, &stored);
+        return wire_send(&core_session, FLYT_HEAP_SET, (xdrproc_t)xdr_heap_set_args, &args);
+    }
     int code = move_store_get(move, &part, room);
     return code ? code : part_give(move, c, offset, room, (u_int)part.size);
 }

@@ -77,7 +77,7 @@ const struct client_kind_row client_kinds[KINDS] = {
     [KIND_HOST_FUNCTION] = { "host functions under way", MOVE_REFUSED, .count = throttle_outstanding },
     /* Each is sent again when it is launched next. */
     [KIND_SEQUENCE] = { "graphs kept by the server", MOVE_NOTHING, .begin = sequence_open, .count = sequence_count,
-                        .moved = sequence_moved },
+                        .save = sequence_save, .moved = sequence_moved },
     /* Behind the functions, textures and memory that their calls name. */
     [KIND_DEVICE_GRAPH] = { "graphs that kernels launch", MOVE_REBUILT, .drop = device_graphs_forget_context,
                             .count = device_graphs_count, .restore = device_graphs_restore },

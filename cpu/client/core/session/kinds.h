@@ -69,7 +69,8 @@ struct client_kind_row {
     /* Bytes that `contents` will copy. NULL: hardly any. The program may go on meanwhile. */
     uint64_t (*size)(const struct move *, bool adopts);
     /* The session is at the new server for good, or (false) still at the old one: changes what this process knows,
-       and forgets what the move has written down. Does not fail. */
+       and forgets what the move has written down. Does not fail. Of a move that notes, true: the
+       session is at the old one, but what is found out from here on holds at a new one as well. */
     void     (*moved)(struct move *, bool moved);
 };
 

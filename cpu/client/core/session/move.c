@@ -90,7 +90,8 @@ int move_ask_kinds(struct move *move, bool at_rest)
     return code;
 }
 
-/* CUdevice_attribute numbers: what decides which code is loaded, and what programs may be written for. */
+/* CUdevice_attribute numbers: what decides which code is loaded, and what programs may be written for. Also called
+   while another thread keeps the session at rest (recover.c). */
 int move_ask_devices(struct move *move)
 {
     static const int equal[] = { 10 /* WARP_SIZE */, 75, 76 /* COMPUTE_CAPABILITY_MAJOR, MINOR */ };
@@ -101,7 +102,7 @@ int move_ask_devices(struct move *move)
             for (unsigned a = 0; a < there->attributes.attributes_len; a++) {
                 const flyt_attribute *attribute = &there->attributes.attributes_val[a];
                 int value = 0;
-                if (attribute->name == equal[e] && !core_device_attribute(i, equal[e], &value) &&
+                if (attribute->name == equal[e] && !device_attribute(i, equal[e], &value) &&
                     attribute->value != value)
                     return move_refuse(move, 0, "attribute %d of device %d is %d, and %d at the new server", equal[e],
                                        i, value, attribute->value);
@@ -144,6 +145,23 @@ int move_contents(struct move *move)
     }
     move_go(move, end);
     int ended = move_stream_end(move);
+    return code ? code : ended;
+}
+
+/* At rest, in a rehearsal: no server is there, and the calls become a journal. */
+int move_note(struct move *move)
+{
+    const enum move_steps steps = move->steps;
+    move_source_note(move);               /* the session may have been made again since it came to rest */
+    move->at[MOVE_TARGET] = move->at[MOVE_SOURCE];
+    move->steps = MOVE_IN;
+    int code = kinds_restore(move);
+    if (!code)
+        code = move_contents(move);
+    int ended = move_stream_end(move);
+    move_go(move, MOVE_SOURCE);
+    move->steps = steps;
+    move->at[MOVE_TARGET] = (struct move_place){ 0 };
     return code ? code : ended;
 }
 

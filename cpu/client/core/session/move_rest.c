@@ -38,6 +38,8 @@ int move_shut_gate(struct move *move, uint64_t limit)
     case CORE_INVALID_VALUE:
         return move_refuse(move, code, "the thread that moves the session is inside %s itself", inside.call);
     case CORE_SYSTEM_NOT_READY:
+        if (session_keeps())
+            return move_refuse(move, CORE_NOT_READY, "what it has on the GPU was just being written down");
         return move_refuse(move, code, "another thread is moving the session already");
     default:
         return move_refuse(move, code, "the system does not let its threads be brought to rest (membarrier), or it had "

@@ -46,6 +46,8 @@ int  move_contents(struct move *);
 uint64_t move_size(const struct move *, bool adopts);
 /* All kinds at MOVE_TARGET, with their contents. */
 int  move_make_again(struct move *);
+/* Makes all kinds again at no server: the calls are written down (wire/rehearsal.h). */
+int  move_note(struct move *);
 
 /* ---- the end ---- */
 /* Nobody has called it off; nobody can any more. */

@@ -19,6 +19,7 @@
 #include "attach.h"
 #include "attach_wait.h"
 #include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/session/keeper.h"
 #include "cpu/client/core/session/mover.h"
 #include "cpu/client/core/session/move_steps.h"
 #include "cpu/client/core/stream/move.h"
@@ -44,6 +45,8 @@ static struct {
     rpc_client *client; /* the session's, for good */
     unsigned losses;    /* of servers since the program last got further, but for the first one */
     uint64_t since;     /* when the session began to use the server */
+    uint64_t interval;  /* nanoseconds between checkpoints; 0: none are made */
+    struct move_store *store; /* the checkpoint with which the journal begins, while the session is made again */
     char reason[RPC_ERROR_SIZE];
 } recovery;
 
@@ -51,12 +54,13 @@ static struct {
 
 void recover_setup(const char *wish)
 {
-    size_t limit;
-    if (!recovery_wish_parse(wish ? wish : "", &limit))
-        log_warning("recovery \"%s\" is not known: write off, journal or journal:SIZE (256M, 2G). This program is not "
-                    "protected",
+    struct recovery_wish wanted;
+    if (!recovery_wish_parse(wish ? wish : "", &wanted))
+        log_warning("recovery \"%s\" is not known: write off, journal, journal:SIZE (256M, 2G), checkpoint:TIME "
+                    "(30s, 5m) or checkpoint:TIME:SIZE. This program is not protected",
                     wish);
-    journal_wish(limit);
+    journal_wish(wanted.journal);
+    recovery.interval = wanted.interval_ms * CLOCK_NS_PER_MS;
 }
 
 void recover_ask(void)
@@ -133,7 +137,7 @@ static enum end go_on(struct move *move, const char *uri)
     rpc_client *next = move->at[MOVE_TARGET].client;
     uint64_t begun = clock_now();
     rpc_client_follow(next, recovery.client);
-    struct replay *replay = replay_begin(next);
+    struct replay *replay = replay_begin(next, recovery.store);
     bool repeated = replay && replay_run(replay, move->why, move->why_size);
     recovery.since = clock_now();
     bool over = repeated && replay_hand_over(replay, recovery.client);
@@ -252,12 +256,14 @@ static void *recover_run(void *unused)
     uint64_t begun = clock_now();
     rpc_client_rest(recovery.client);
     enum end end = NOT_REPEATED;
+    recovery.store = keeper_hold();
     if (suspects_cleared(recovery.since))
         recovery.losses = 0;
     else
         lost_again(why, sizeof why);
     if (!*why)
         end = core_session.managed ? try_cluster(why, sizeof why) : try_same(why, sizeof why);
+    keeper_release(end == RECOVERED);
     if (end == RECOVERED) {
         manager_tell_recovery(MANAGER_RECOVERY_RECOVERED, "", (clock_now() - begun) / 1000, journal_bytes());
         return NULL;
@@ -271,7 +277,7 @@ static void *recover_run(void *unused)
 }
 
 /* Of a program that does not move, and that is not just beginning. */
-static bool may_hold(void) { return session_ready() && !session_moving(); }
+static bool may_hold(void) { return session_ready() && (!session_moving() || session_keeps()); }
 
 static void lost(const char *reason)
 {
@@ -300,9 +306,11 @@ void recover_watch(void)
         return;
     }
     recovery.client = core_session.client;
-    if (journal_open(may_hold, lost))
+    if (journal_open(&(struct journal_owner){ may_hold, lost, recovery.interval ? keeper_wake : NULL })) {
         rpc_client_record(recovery.client, journal_recorder());
-    else
+        if (recovery.interval)
+            keeper_start(recovery.interval);
+    } else
         log_warning("recovery: no memory for a journal of %zu MiB; this program is not protected",
                     journal_wished() >> 20);
 }

@@ -32,6 +32,9 @@
 #include "cpu/client/core/wire/wire.h"
 #include "replay.h"
 #include "replay_dues.h"
+#include "replay_places.h"
+#include "replay_stored.h"
+#include "replay_streams.h"
 #include "replay_texts.h"
 #include "unanswered.h"
 
@@ -60,8 +63,12 @@ struct replay {
     struct replay_call *events; /* EVENTS calls of ours under way, the oldest first */
     struct dues dues;
     struct unanswered unanswered; /* when the server was lost */
-    uint64_t *done; /* by stream, of the legacy streams and those that the program has created */
-    size_t streams; /* ids below it */
+    struct replay_streams streams;
+    struct replay_places places;
+    bool begun; /* the session is as it was at the checkpoint, or at its beginning */
+    bool aside; /* between ASIDE and BACK */
+    struct replay_call *placed; /* the last call before which something was placed; NULL: it has been answered */
+    struct move_store *store; /* the checkpoint where the journal begins; NULL: it begins with the session */
     struct replay_texts texts;
     char *why;
     size_t why_size;
@@ -85,6 +92,8 @@ static enum replay_rule rule_of(uint32_t procedure)
     case FLYT_ABANDON:
     case FLYT_LANE:
     case FLYT_USAGE:
+    case FLYT_HEAP:
+    case FLYT_MODULE_PLACE:
     case FLYT_MOVABLE:
     case FLYT_MEMORY_INFO:
     case FLYT_RECALLED: return REPLAY_NOT;
@@ -118,37 +127,6 @@ static bool fails(struct replay *r, const char *what)
 
 /* ---- answers of the new server ---- */
 
-/* Of a stream that begins or ends: the next one of this id begins at 0. An answer that comes late may have been about
-   the one before it, so it is said twice. */
-static bool stream_begins(struct replay *r, const struct journal_entry *entry)
-{
-    uint32_t stream;
-    if (entry->size < sizeof stream)
-        return true;
-    memcpy(&stream, journal_bytes_of(entry), sizeof stream);
-    stream = ntohl(stream);
-    if (stream >= r->streams) {
-        size_t more = (size_t)stream + 64;
-        uint64_t *larger = realloc(r->done, more * sizeof *larger);
-        if (!larger)
-            return fails(r, "no memory is left");
-        memset(larger + r->streams, 0, (more - r->streams) * sizeof *larger);
-        r->done = larger;
-        r->streams = more;
-    }
-    r->done[stream] = 0;
-    return true;
-}
-
-static void take_progress(struct replay *r, const struct journal_reply *reply)
-{
-    for (uint32_t i = 0; i < reply->answer.progress; i++) {
-        struct journal_progress p = journal_reply_progress(reply, i);
-        if (p.stream < r->streams) /* another one it cannot have */
-            r->done[p.stream] = p.done;
-    }
-}
-
 /* Without its texts: the program may have had them with another answer. What it has not had is given to it before. */
 static void keep_body(struct replay_call *call, const uint8_t *body, size_t size, const struct journal_reply *reply)
 {
@@ -174,7 +152,7 @@ static void answered(struct rpc_recorder *recorder, const struct rpc_call *rpc, 
     if (!replay_texts_take(&r->texts, &reply))
         fails(r, "no memory is left");
     if (!call->in_flight) {
-        take_progress(r, &reply);
+        replay_streams_take(&r->streams, &reply);
         if (rpc->procedure == FLYT_EVENTS && reply.answer.latched)
             differs(r, FLYT_EVENTS, "an error before the answer");
         if (rpc->procedure == FLYT_EVENTS && !dues_take(&r->dues, reply.rest, reply.answer.body))
@@ -215,6 +193,21 @@ static bool send_async(struct replay *r, const struct journal_entry *entry)
     struct replay_bytes bytes = { journal_bytes_of(entry), entry->size };
     struct rpc_call call = call_of(entry->procedure, &bytes, NULL);
     return rpc_client_submit(r->client, &call) == RPC_SUCCESS || fails(r, "the new GPU server was lost");
+}
+
+/* What was in the checkpoint. A part of a heap that was all zeros has no bytes. */
+static bool send_stored(struct replay *r, const struct journal_entry *entry)
+{
+    struct replay_stored stored;
+    if (!r->store || !replay_stored_read(&stored, r->store, entry))
+        return fails(r, r->store && *move_store_why(r->store) ? move_store_why(r->store)
+                                                              : "the checkpoint is not whole");
+    struct rpc_call call = {
+        .procedure = entry->procedure, .encode = (xdrproc_t)(void *)replay_stored_put, .args = &stored
+    };
+    bool sent = !stored.size || rpc_client_submit(r->client, &call) == RPC_SUCCESS;
+    replay_stored_free(&stored);
+    return sent || fails(r, "the new GPU server was lost");
 }
 
 /* Asks, and waits for the answer. */
@@ -322,13 +315,31 @@ static bool submit(struct replay *r, struct replay_call *call)
     return status == RPC_SUCCESS || fails(r, "the new GPU server was lost");
 }
 
+/* What the answer has to be is said before the call. The server makes objects beside its other work, and what is placed
+   is the next one that it makes: so one after the other. */
+static bool place(struct replay *r, const struct journal_entry *entry, bool *placed)
+{
+    place_args args;
+    struct rpc_call call = { .procedure = FLYT_PLACE, .encode = (xdrproc_t)xdr_place_args, .args = &args };
+    *placed = replay_place_find(&r->places, entry, &args) && r->begun &&
+              core_session.hello.capabilities & FLYT_CAP_PLACES;
+    if (*placed && args.kind == FLYT_PLACE_MODULE && !r->store)
+        *placed = false; /* where a heap of kernels begins is not known, so the order alone decides about both */
+    if (*placed && r->placed)
+        rpc_client_wait(r->client, &r->placed->rpc);
+    return !*placed || rpc_client_submit(r->client, &call) == RPC_SUCCESS || fails(r, "the new GPU server was lost");
+}
+
 static bool send_again(struct replay *r, const struct journal_entry *entry)
 {
-    enum replay_rule rule = rule_of(entry->procedure);
+    enum replay_rule rule = r->aside && entry->procedure == FLYT_COPY_BOX_OUT ? REPLAY_NOT : rule_of(entry->procedure);
+    bool placed;
+    if (!place(r, entry, &placed))
+        return false;
     if (!call_is_answered(entry->procedure)) {
         bool begins = entry->procedure == FLYT_STREAM_CREATE || entry->procedure == FLYT_STREAM_DESTROY;
-        if (begins && !stream_begins(r, entry))
-            return false;
+        if (begins && !replay_streams_begin(&r->streams, entry))
+            return fails(r, "no memory is left");
         return rule == REPLAY_NOT || send_async(r, entry);
     }
     if (entry->procedure == FLYT_EVENTS) {
@@ -341,6 +352,7 @@ static bool send_again(struct replay *r, const struct journal_entry *entry)
     struct replay_call *call = call_make(r, entry, in_flight);
     if (!call)
         return fails(r, "no memory is left");
+    r->placed = placed ? call : r->placed;
     return (rule == REPLAY_QUERY && !in_flight) || submit(r, call);
 }
 
@@ -377,8 +389,9 @@ static struct replay_call *take_call(struct replay *r, uint32_t xid)
     return call;
 }
 
-static void call_free(struct replay_call *call)
+static void call_free(struct replay *r, struct replay_call *call)
 {
+    r->placed = r->placed == call ? NULL : r->placed;
     free(call->changed);
     free(call->body);
     free(call);
@@ -393,7 +406,7 @@ static bool compare(struct replay *r, uint32_t procedure, const struct journal_a
         return differs(r, procedure, "the result");
     if (had->latched != got->latched || got->sticky)
         return differs(r, procedure, "an error before the answer");
-    if (rule_of(procedure) != REPLAY_RESULT &&
+    if (rule_of(procedure) != REPLAY_RESULT && had->body != JOURNAL_ANY &&
         (had->body != got->body || memcmp(had->fingerprint, got->fingerprint, sizeof had->fingerprint) != 0))
         return differs(r, procedure, "the answer");
     return true;
@@ -415,15 +428,6 @@ static bool query(struct replay *r, struct replay_call *call)
     }
 }
 
-static uint64_t done_of(const struct replay *r, uint32_t stream)
-{
-    uint64_t said = stream < r->streams ? r->done[stream] : 0;
-    uint64_t published = r->shared.numbers && stream < r->shared.number_count
-                             ? atomic_load_explicit(&r->shared.numbers[stream], memory_order_acquire)
-                             : 0;
-    return said > published ? said : published;
-}
-
 /* A question of the replay's own. An error that comes with its answer is lost to those of the program. */
 static bool ask_stream(struct replay *r, uint32_t procedure, const struct replay_bytes *args,
                        struct journal_answer *got)
@@ -439,7 +443,7 @@ static bool await_stream(struct replay *r, const struct journal_progress *p)
     const uint32_t wire = htonl(p->stream);
     const struct replay_bytes args = { (const uint8_t *)&wire, sizeof wire };
     struct journal_answer got;
-    for (unsigned tries = 0; done_of(r, p->stream) < p->done; tries++) {
+    for (unsigned tries = 0; replay_streams_done(&r->streams, &r->shared, p->stream) < p->done; tries++) {
         if (!ask_stream(r, FLYT_STREAM_QUERY, &args, &got))
             return false;
         if (got.result != CORE_NOT_READY)
@@ -476,7 +480,7 @@ static bool await_answer(struct replay *r, const struct journal_entry *entry)
     if (call)
         good = good && compare(r, entry->procedure, &had, &call->got);
     if (call)
-        call_free(call);
+        call_free(r, call);
     if (good && entry->procedure == FLYT_EVENTS)
         good = dues_follow(&r->dues, kept_of(entry), had.body, events_hear, r) ||
                fails(r, "host functions are not due as before");
@@ -485,7 +489,7 @@ static bool await_answer(struct replay *r, const struct journal_entry *entry)
 
 /* ---- the whole ---- */
 
-struct replay *replay_begin(rpc_client *next)
+struct replay *replay_begin(rpc_client *next, struct move_store *store)
 {
     struct replay *r = calloc(1, sizeof *r);
     if (!r)
@@ -493,9 +497,9 @@ struct replay *replay_begin(rpc_client *next)
     r->recorder = (struct rpc_recorder){ .sent = nowhere, .answered = answered, .holds = never };
     r->client = next;
     rpc_client_shared_memory(next, &r->shared);
-    r->done = calloc(FLYT_FIRST_STREAM, sizeof *r->done);
-    r->streams = r->done ? FLYT_FIRST_STREAM : 0;
-    if (!r->done || !replay_texts_open(&r->texts)) {
+    r->store = store;
+    r->begun = !store;
+    if (!replay_streams_open(&r->streams) || !replay_texts_open(&r->texts)) {
         replay_end(r);
         return NULL;
     }
@@ -520,6 +524,12 @@ static bool follow(struct replay *r, const struct journal_entry *entry)
     case JOURNAL_GIVEN:
         memcpy(&id, journal_bytes_of(entry), sizeof id);
         return dues_given(&r->dues, id, events_hear, r) || fails(r, "host functions are not due as before");
+    case JOURNAL_STORED: return send_stored(r, entry);
+    case JOURNAL_ASIDE: return r->aside = true;
+    case JOURNAL_BACK: r->aside = false; return true;
+    case JOURNAL_BEGUN:
+        r->begun = true;
+        return replay_streams_rebase(&r->streams, entry) || fails(r, "no memory is left");
     default: return fails(r, "the journal was dropped meanwhile");
     }
 }
@@ -529,7 +539,7 @@ static bool follow(struct replay *r, const struct journal_entry *entry)
 static bool ask_texts(struct replay *r, bool *busy)
 {
     *busy = false;
-    for (size_t id = 0; id < r->streams && replay_texts_lack(&r->texts); id++) {
+    for (size_t id = 0; id < r->streams.count && replay_texts_lack(&r->texts); id++) {
         const uint32_t wire = htonl((uint32_t)id);
         const struct replay_bytes args = { (const uint8_t *)&wire, sizeof wire };
         struct journal_answer got;
@@ -556,6 +566,8 @@ static bool await_texts(struct replay *r)
 
 static bool run_all(struct replay *r)
 {
+    if (r->store && move_store_again(r->store))
+        return fails(r, move_store_why(r->store));
     if (!unanswered_find(&r->unanswered))
         return fails(r, "no memory is left");
     for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry))
@@ -604,6 +616,7 @@ bool replay_hand_over(struct replay *r, rpc_client *client)
         if (call->body)
             early[count++] = (struct rpc_early){ call->sent->xid, call->body, call->size };
     give(r);
+    streams_rebase(r->streams.base, r->streams.count);
     bool renewed = rpc_client_renew(client, r->client, early, count) == 0;
     free(early);
     if (renewed)
@@ -616,7 +629,7 @@ void replay_end(struct replay *r)
     while (r->calls) {
         struct replay_call *call = r->calls;
         r->calls = call->next;
-        call_free(call);
+        call_free(r, call);
     }
     while (r->events) {
         struct replay_call *call = r->events;
@@ -626,6 +639,7 @@ void replay_end(struct replay *r)
     dues_free(&r->dues);
     replay_texts_close(&r->texts);
     unanswered_free(&r->unanswered);
-    free(r->done);
+    replay_streams_close(&r->streams);
+    replay_places_close(&r->places);
     free(r);
 }

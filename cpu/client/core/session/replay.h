@@ -10,9 +10,11 @@
 
 #include "cpu/rpc/rpc.h"
 
+struct move_store;
 struct replay;
-/* `next` is connected, has said HELLO, and has the program's window. NULL: no memory. */
-struct replay *replay_begin(rpc_client *next);
+/* `next` is connected, has said HELLO, and has the program's window. store: the checkpoint with which the journal
+   begins; NULL: it begins with the session. NULL: no memory. */
+struct replay *replay_begin(rpc_client *next, struct move_store *store);
 /* Nobody adds to the journal meanwhile. False: an answer differs, or the server failed; *why says it. */
 bool replay_run(struct replay *, char *why, size_t size);
 /* `client`, whose journal it is, goes on with the connection of `next`, which is gone then. */

@@ -18,6 +18,7 @@
 #include "cpu/client/core/session/apart.h"
 #include "cpu/client/core/session/attach.h"
 #include "cpu/client/core/session/checkpoint.h"
+#include "cpu/client/core/session/keeper.h"
 #include "cpu/client/core/session/kinds.h"
 #include "cpu/client/core/session/move_steps.h"
 #include "cpu/client/core/stream/managed.h"
@@ -33,8 +34,10 @@ struct suspended {
     bool apart;                               /* it has one */
     int latched;                              /* an error that the program has not yet seen */
 };
+static atomic_bool keeps;
 static struct suspended *suspended;           /* the thread's that has suspended the session */
 
+bool session_keeps(void) { return atomic_load(&keeps); }
 bool session_suspended(void) { return suspended; }
 bool session_apart(void) { return suspended && suspended->apart; }
 
@@ -89,6 +92,8 @@ static int copy_out(struct suspended *s)
 {
     struct move *move = &s->move;
     int code = move_settle(move);
+    if (!code && move->notes)
+        keeper_begins();
     if (!code)
         code = move_ask_source(move);
     if (!code && !(move->stream = stream_id_take(&move->stream_token)))
@@ -105,12 +110,16 @@ static int copy_out(struct suspended *s)
             move_refuse(move, code, "%s", move_store_why(move->store));
         if (!code && !s->stays)
             code = leave(s);
+        if (!code && move->notes)
+            code = keeper_note(move);
         atomic_store(&core_session.latched, s->latched);
     }
     if (code || s->stays) {
         move_stream_end(move);
         move_go(move, MOVE_SOURCE);
-        move_kinds_moved(move, false);
+        move_kinds_moved(move, !code && move->notes);
+        if (code && move->notes)
+            journal_set_aside(false);
     }
     return code;
 }
@@ -216,6 +225,23 @@ int session_checkpoint(struct move_order *order, const struct checkpoint_order *
     code = checkpoint_end(&course, &s->move, code);
     if (code)
         log_info("no checkpoint was made: %s", s->move.why);
+    move_store_free(s->move.store);
+    free(s);
+    return code;
+}
+
+int session_keep(struct move_order *order)
+{
+    CANCEL_OFF;
+    struct suspended *s = calloc(1, sizeof *s);
+    if (!s)
+        return CORE_OUT_OF_MEMORY;
+    s->stays = true;
+    s->file = "";
+    s->move.notes = true;
+    atomic_store(&keeps, true);
+    int code = go_out(s, order);
+    atomic_store(&keeps, false);
     move_store_free(s->move.store);
     free(s);
     return code;

@@ -26,6 +26,7 @@ struct core_context {
     atomic_uint_fast64_t orphaned;
     atomic_uint_fast64_t early_returns, marked;     /* early_return.c */
     atomic_bool cross_context;               /* its streams have been given copies or sets of other contexts' memory */
+    atomic_uint chosen;                      /* bit l: the program has set the limit l; its value outlives a reset */
     atomic_uint_fast64_t reached_by;         /* peer.c: bit d: device d may touch its memory */
     struct client_stream legacy;
     /* Under lock. */

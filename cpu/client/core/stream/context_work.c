@@ -97,5 +97,7 @@ int core_limit_set(core_context *c, int limit, size_t value)
     code = wire_call(c->session, FLYT_LIMIT_SET, (xdrproc_t)xdr_limit_args, &args, (xdrproc_t)xdr_limit_result,
                      &result);
     xdr_free((xdrproc_t)xdr_limit_result, &result);
+    if (!code && limit >= 0 && limit < 32)
+        atomic_fetch_or(&c->chosen, 1U << limit);
     return code;
 }

@@ -11,6 +11,7 @@
 #include "move_store.h"
 #include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/session/kinds.h"
+#include "cpu/client/core/wire/rehearsal.h"
 #include "cpu/client/core/wire/state.h"
 
 enum move_end { MOVE_SOURCE, MOVE_TARGET };
@@ -39,6 +40,7 @@ struct move {
     struct move_pace pace;
     unsigned      direct_lanes;             /* from the old server to the new one, for the bytes; 0: none */
     uint32_t      direct_chunk, direct_transfer;    /* bytes of a transfer at most; the last one's number */
+    bool          notes;                    /* the session stays, and its journal is to begin anew (keeper.c) */
     bool          adopts, adopted;          /* the new server takes memory over as it lies; it has taken some */
     void         *of[KINDS];                /* what each kind has written down */
 };
@@ -60,6 +62,8 @@ static inline bool move_needs(const struct move *move, enum move_end end)
    taken alone. part->size of get: room for so many bytes, and how many there are. */
 int  move_store_put(struct move *, const struct move_part *, const void *bytes);
 int  move_store_get(struct move *, struct move_part *, void *bytes);
+/* In a rehearsal (wire/rehearsal.h): the bytes of the next call are this part of the store. */
+void move_store_name(const struct move_part *, struct journal_stored *);
 /* Whether both servers are connected, so that memory need not be copied (adopt_move.c): move->adopts. At rest. */
 void move_ask_bridge(struct move *);
 /* In place of the call that makes the memory at the new server: `procedure`, answered by a plain_result. Where it turns

@@ -57,6 +57,12 @@ int move_store_get(struct move *move, struct move_part *part, void *bytes)
     return code ? move_refuse(move, code, "%s", move_store_why(move->store)) : CORE_OK;
 }
 
+void move_store_name(const struct move_part *part, struct journal_stored *stored)
+{
+    *stored = (struct journal_stored){ part->object, part->offset, part->size, part->kind, 0 };
+    rehearsal_stored(stored);
+}
+
 /* ---- a stream ---- */
 
 int move_stream_end(struct move *move)

@@ -91,6 +91,7 @@ op_sender copy_op, set_op, prefetch_op, values_op, launch_op, event_record_op, e
 int sequence_open(void); /* at attach */
 uint64_t sequence_count(void);
 struct move;
+int  sequence_save(struct move *);
 void sequence_moved(struct move *, bool moved);
 
 /* ---- events (event.c), for one who sends the calls himself ---- */

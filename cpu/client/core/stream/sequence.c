@@ -20,6 +20,7 @@
 #include "cpu/common/ids.h"
 #include "context.h"
 #include "mirror.h"
+#include "move.h"
 #include "op.h"
 #include "cpu/client/core/api_graph.h"
 #include "cpu/client/core/wire/perf.h"
@@ -397,10 +398,32 @@ static void unsent(void *object, id_token token, void *unused)
     contents_free(&q->now);
 }
 
-void sequence_moved(struct move *unused, bool moved)
+static void forgotten(void *object, id_token token, void *code)
 {
-    (void)unused;
-    if (!moved)
+    struct core_sequence *q = object;
+    graph_args args = { .graph = q->wire };
+    if (!q->sent)
+        return;
+    int sent = wire_send(&core_session, FLYT_GRAPH_DROP, (xdrproc_t)xdr_graph_args, &args);
+    *(int *)code = *(int *)code ? *(int *)code : sent;
+    unsent(object, token, NULL);
+}
+
+/* A journal that begins anew does not have them. */
+int sequence_save(struct move *move)
+{
+    int code = CORE_OK;
+    if (!move->notes)
+        return CORE_OK;
+    changes_note();
+    id_table_each(table, forgotten, &code);
+    return code ? move_refuse(move, code, "a graph that the server keeps could not be dropped (error %d)", code)
+                : CORE_OK;
+}
+
+void sequence_moved(struct move *move, bool moved)
+{
+    if (!moved || move->notes)
         return;
     changes_note();
     id_table_each(table, unsent, NULL);

@@ -366,8 +366,7 @@ static void stream_adopt(struct client_stream *s, void *unused)
 
 void stream_moved(struct move *move, bool moved)
 {
-    (void)move;
-    if (!moved)
+    if (!moved || move->notes)
         return;
     progress_open();
     stream_each(stream_adopt, NULL);

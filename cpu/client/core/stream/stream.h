@@ -170,6 +170,11 @@ _Atomic uint64_t *progress_published(const core_context *, flyt_id wire);
 /* Numbers of that id are this stream's; NULL: nobody's. false: no memory. */
 bool progress_direct(flyt_id wire, struct client_stream *);
 void stream_progress(const struct client_session *, flyt_id wire, uint64_t done);      /* so says a reply */
+/* The number that the stream of this id had when the session came to its server; 0: there is no such stream. */
+uint64_t stream_base(flyt_id wire);
+/* bases: what stream_base is to be from here on, of the ids below count; 0 of all others. No server says anything
+   meanwhile. */
+void streams_rebase(const uint64_t *bases, size_t count);
 void stream_ended(struct client_stream *, uint64_t number); /* everything up to number has ended */
 void stream_finished(struct client_stream *, uint64_t number); /* so says the answer to a call that waited for it */
 bool stream_is_published(const struct client_stream *);

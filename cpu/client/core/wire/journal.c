@@ -12,21 +12,29 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "cpu/client/core/stream/stream.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "journal.h"
 
 enum { ALIGNMENT = 8, HEAD_WORDS = 3 };
 
+/* Entries, in memory of which the address range is reserved. */
+struct entries {
+    uint8_t *bytes;
+    size_t used;
+};
+
 atomic_bool journal_runs;
 
 static struct {
     pthread_mutex_t lock; /* a leaf */
-    uint8_t *bytes;
-    size_t used, limit;
+    struct entries now;
+    size_t limit;
+    uint64_t calls;
+    bool told; /* that it fills */
     struct journal_text texts[JOURNAL_TEXTS];
-    bool (*holds)(void);
-    void (*lost)(const char *reason);
+    struct journal_owner owner;
     char why[256];
 } journal = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -51,7 +59,7 @@ void journal_unprotect(const char *why)
     bool was = atomic_exchange(&journal_runs, false);
     if (was) {
         snprintf(journal.why, sizeof journal.why, "%s", why);
-        madvise(journal.bytes, journal.limit, MADV_DONTNEED); /* a thread may still be writing its entry there */
+        madvise(journal.now.bytes, journal.limit, MADV_DONTNEED); /* a thread may still be writing its entry there */
     }
     pthread_mutex_unlock(&journal.lock);
     if (was)
@@ -63,19 +71,34 @@ const char *journal_why_unprotected(void) { return journal.why; }
 /* ---- entries ---- */
 
 /* Room for the bytes of an entry, which stays where it is; NULL: there is none. */
+static uint8_t *entry_add(struct entries *to, const struct journal_entry *entry)
+{
+    size_t whole = sizeof *entry + ((entry->size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1));
+    if (journal.limit - to->used < whole)
+        return NULL;
+    uint8_t *at = to->bytes + to->used;
+    memcpy(at, entry, sizeof *entry);
+    to->used += whole;
+    return at + sizeof *entry;
+}
+
+/* By these calls both sides only hear of each other. */
+static bool counts(uint32_t procedure) { return procedure != FLYT_EVENTS && procedure != FLYT_USAGE; }
+
 static uint8_t *add(uint32_t kind, uint32_t procedure, uint32_t xid, size_t size)
 {
-    size_t whole = sizeof(struct journal_entry) + ((size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1));
+    const struct journal_entry entry = { kind, procedure, xid, (uint32_t)size };
     uint8_t *room = NULL;
     pthread_mutex_lock(&journal.lock);
     bool runs = journal_on();
-    if (runs && journal.limit - journal.used >= whole) {
-        *(struct journal_entry *)(void *)(journal.bytes + journal.used) =
-            (struct journal_entry){ kind, procedure, xid, (uint32_t)size };
-        room = journal.bytes + journal.used + sizeof(struct journal_entry);
-        journal.used += whole;
-    }
+    if (runs)
+        room = entry_add(&journal.now, &entry);
+    journal.calls += kind == JOURNAL_SENT && counts(procedure);
+    bool fills = runs && !journal.told && journal.now.used > journal.limit / 4 * 3;
+    journal.told = journal.told || fills;
     pthread_mutex_unlock(&journal.lock);
+    if (fills && journal.owner.fills)
+        journal.owner.fills();
     if (runs && !room)
         journal_unprotect("its journal is full");
     return room;
@@ -157,6 +180,29 @@ unsigned journal_reply_text(const uint8_t **at, const uint8_t **bytes, uint32_t 
     return which;
 }
 
+static size_t answer_kept(const struct journal_answer *answer, uint32_t procedure)
+{
+    return answer->body <= JOURNAL_KEPT || procedure == FLYT_EVENTS ? answer->body : 0;
+}
+
+static size_t answer_size(const struct journal_answer *answer, size_t kept)
+{
+    return sizeof *answer + answer->progress * sizeof(struct journal_progress) + kept;
+}
+
+static void answer_put(uint8_t *room, const struct journal_reply *reply, size_t kept)
+{
+    const struct journal_answer *answer = &reply->answer;
+    memcpy(room, answer, sizeof *answer);
+    struct journal_progress *progress = (void *)(room + sizeof *answer);
+    for (uint32_t i = 0; i < answer->progress; i++) {
+        progress[i] = journal_reply_progress(reply, i);
+        progress[i].done += stream_base(progress[i].stream);
+    }
+    if (kept)
+        memcpy(progress + answer->progress, reply->rest, kept);
+}
+
 /* Answers come in one at a time. */
 static void answered(struct rpc_recorder *recorder, const struct rpc_call *call, const uint8_t *body, size_t size)
 {
@@ -174,18 +220,11 @@ static void answered(struct rpc_recorder *recorder, const struct rpc_call *call,
         journal_unprotect("it has had an error that stays");
         return;
     }
-    const struct journal_answer *answer = &reply.answer;
-    size_t kept = answer->body <= JOURNAL_KEPT || call->procedure == FLYT_EVENTS ? answer->body : 0;
-    size_t whole = sizeof *answer + answer->progress * sizeof(struct journal_progress) + kept;
-    uint8_t *room = add(JOURNAL_ANSWERED, call->procedure, call->xid, whole);
+    size_t kept = answer_kept(&reply.answer, call->procedure);
+    uint8_t *room = add(JOURNAL_ANSWERED, call->procedure, call->xid, answer_size(&reply.answer, kept));
     if (!room)
         return;
-    memcpy(room, answer, sizeof *answer);
-    struct journal_progress *progress = (void *)(room + sizeof *answer);
-    for (uint32_t i = 0; i < answer->progress; i++)
-        progress[i] = journal_reply_progress(&reply, i);
-    if (kept)
-        memcpy(progress + answer->progress, reply.rest, kept);
+    answer_put(room, &reply, kept);
     const uint8_t *at = reply.texts, *bytes;
     uint32_t length;
     for (uint32_t i = 0; i < reply.text_count; i++) {
@@ -227,6 +266,8 @@ bool journal_text_equal(const struct journal_text *a, const struct journal_text 
 
 const struct journal_text *journal_texts(void) { return journal.texts; }
 
+void journal_set_aside(bool aside) { add(aside ? JOURNAL_ASIDE : JOURNAL_BACK, 0, 0, 0); }
+
 /* ---- what a replay has found out ---- */
 
 void journal_give_due(uint32_t id)
@@ -241,18 +282,85 @@ void journal_give_text(unsigned which, const uint8_t *bytes, size_t size)
     journal_text_add(&journal.texts[which], bytes, size);
 }
 
+/* ---- another beginning ---- */
+
+static struct entries draft; /* bytes NULL: there is none */
+
+static uint8_t *range_reserve(void)
+{
+    void *bytes = mmap(NULL, journal.limit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (bytes == MAP_FAILED)
+        return NULL;
+    madvise(bytes, journal.limit, MADV_DONTFORK);
+    return bytes;
+}
+
+bool journal_draft_open(void)
+{
+    journal_draft_drop();
+    draft.bytes = range_reserve();
+    return draft.bytes;
+}
+
+void journal_draft_drop(void)
+{
+    if (draft.bytes)
+        munmap(draft.bytes, journal.limit);
+    draft = (struct entries){ 0 };
+}
+
+uint8_t *journal_draft_add(uint32_t kind, uint32_t procedure, uint32_t xid, size_t size)
+{
+    return entry_add(&draft, &(struct journal_entry){ kind, procedure, xid, (uint32_t)size });
+}
+
+bool journal_draft_answer(uint32_t procedure, uint32_t xid, const uint8_t *body, size_t size, bool any)
+{
+    struct journal_reply reply;
+    if (!journal_reply_read(body, size, &reply))
+        return false;
+    size_t kept = any ? 0 : answer_kept(&reply.answer, procedure);
+    if (any)
+        reply.answer.body = JOURNAL_ANY;
+    uint8_t *room = journal_draft_add(JOURNAL_ANSWERED, procedure, xid, answer_size(&reply.answer, kept));
+    if (room)
+        answer_put(room, &reply, kept);
+    return room;
+}
+
+bool journal_begin_anew(void)
+{
+    struct journal_text texts[JOURNAL_TEXTS];
+    bool there = journal_text_open(texts);
+    pthread_mutex_lock(&journal.lock);
+    bool anew = there && journal_on();
+    if (anew) {
+        struct entries before = journal.now;
+        journal_text_close(journal.texts);
+        memcpy(journal.texts, texts, sizeof texts);
+        journal.now = draft;
+        journal.calls = 0;
+        journal.told = false;
+        draft = before;
+    }
+    pthread_mutex_unlock(&journal.lock);
+    if (!anew)
+        journal_text_close(texts);
+    return anew;
+}
+
 /* ---- the whole ---- */
 
 static bool holds(struct rpc_recorder *recorder)
 {
     (void)recorder;
-    return journal_on() && journal.holds();
+    return journal_on() && journal.owner.holds();
 }
 
 static void lost(struct rpc_recorder *recorder, const char *reason)
 {
     (void)recorder;
-    journal.lost(reason);
+    journal.owner.lost(reason);
 }
 
 struct rpc_recorder *journal_recorder(void)
@@ -265,38 +373,44 @@ void journal_wish(size_t limit) { journal.limit = limit; }
 
 size_t journal_wished(void) { return journal.limit; }
 
-bool journal_open(bool (*may_hold)(void), void (*tell)(const char *reason))
+bool journal_open(const struct journal_owner *owner)
 {
-    const size_t limit = journal.limit;
-    void *bytes = mmap(NULL, limit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (bytes == MAP_FAILED)
+    uint8_t *bytes = range_reserve();
+    if (!bytes)
         return false;
-    madvise(bytes, limit, MADV_DONTFORK);
     if (!journal_text_open(journal.texts)) {
-        munmap(bytes, limit);
+        munmap(bytes, journal.limit);
         return false;
     }
-    journal.bytes = bytes;
-    journal.used = 0;
-    journal.holds = may_hold;
-    journal.lost = tell;
+    journal.now = (struct entries){ bytes, 0 };
+    journal.owner = *owner;
     atomic_store(&journal_runs, true);
     return true;
 }
 
+bool journal_is_renewed(void) { return journal_on() && journal.owner.fills; }
+
 uint64_t journal_bytes(void)
 {
     pthread_mutex_lock(&journal.lock);
-    uint64_t used = journal_on() ? journal.used : 0;
+    uint64_t used = journal_on() ? journal.now.used : 0;
     pthread_mutex_unlock(&journal.lock);
     return used;
+}
+
+uint64_t journal_calls(void)
+{
+    pthread_mutex_lock(&journal.lock);
+    uint64_t calls = journal.calls;
+    pthread_mutex_unlock(&journal.lock);
+    return calls;
 }
 
 const struct journal_entry *journal_next(const struct journal_entry *entry)
 {
     size_t at = 0;
     if (entry)
-        at = (size_t)((const uint8_t *)entry - journal.bytes) + sizeof *entry +
+        at = (size_t)((const uint8_t *)entry - journal.now.bytes) + sizeof *entry +
              ((entry->size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1));
-    return at < journal.used ? (const struct journal_entry *)(const void *)(journal.bytes + at) : NULL;
+    return at < journal.now.used ? (const struct journal_entry *)(const void *)(journal.now.bytes + at) : NULL;
 }

@@ -19,8 +19,21 @@
 
 enum { JOURNAL_KEPT = 128, JOURNAL_TEXTS = 2 };
 
-/* GIVEN: the id of a host function that is due: a replay has found it out. */
-enum journal_kind { JOURNAL_SENT = 1, JOURNAL_ANSWERED = 2, JOURNAL_GIVEN = 3 };
+/* GIVEN: the id of a host function that is due: a replay has found it out.
+   Only at the beginning of a journal that begins at a checkpoint:
+   STORED: a call without an answer whose last argument is bytes of the checkpoint: struct journal_stored, then the
+   arguments, with none of these bytes. BEGUN: here the session is as it was at the checkpoint. For each stream that
+   there is, a struct journal_progress with the number that it had.
+   ASIDE, BACK: what is read in between is not given to the program: a checkpoint was made, and did not become one. */
+enum journal_kind {
+    JOURNAL_SENT = 1,
+    JOURNAL_ANSWERED = 2,
+    JOURNAL_GIVEN = 3,
+    JOURNAL_STORED = 4,
+    JOURNAL_BEGUN = 5,
+    JOURNAL_ASIDE = 6,
+    JOURNAL_BACK = 7
+};
 
 /* `size` bytes follow, and then the next entry, at a multiple of 8. */
 struct journal_entry {
@@ -35,9 +48,17 @@ struct journal_answer {
     uint32_t body;           /* bytes behind the head; JOURNAL_KEPT at most, or of EVENTS: they are kept */
     uint64_t fingerprint[2]; /* of those bytes */
 };
+/* answer.body: the bytes behind the head may be any. */
+#define JOURNAL_ANY UINT32_MAX
+/* done: as the program counts, whichever server it was. */
 struct journal_progress {
     uint32_t stream, unused;
     uint64_t done;
+};
+/* A part of what an object of a checkpoint holds: struct move_part. */
+struct journal_stored {
+    uint64_t object, offset, size;
+    uint32_t kind, unused;
 };
 
 /* An answer's body, looked at: the head is read, and the rest pointed at. */
@@ -67,9 +88,13 @@ bool journal_text_equal(const struct journal_text *, const struct journal_text *
 /* Before the session has a server: how many bytes the journal may have; 0: there is to be none. */
 void journal_wish(size_t limit);
 size_t journal_wished(void);
-/* Before the first call that counts. False: no memory. holds, lost: as of rpc_recorder, while the program is
-   protected. */
-bool journal_open(bool (*holds)(void), void (*lost)(const char *reason));
+struct journal_owner {
+    bool (*holds)(void); /* as of rpc_recorder, while the program is protected */
+    void (*lost)(const char *reason);
+    void (*fills)(void); /* three quarters of it are used; NULL: nobody wants to know. Must not block */
+};
+/* Before the first call that counts. False: no memory. */
+bool journal_open(const struct journal_owner *);
 struct rpc_recorder *journal_recorder(void);
 extern atomic_bool journal_runs;
 /* Whether calls are written down. */
@@ -77,10 +102,30 @@ static inline bool journal_on(void)
 {
     return __builtin_expect(atomic_load_explicit(&journal_runs, memory_order_relaxed), 0);
 }
+/* ASIDE, or (false) BACK. */
+void journal_set_aside(bool);
+/* Whether it begins anew from time to time: then a server may have to know later where things lie. */
+bool journal_is_renewed(void);
 void journal_unprotect(const char *why);
 /* Empty: it is protected, or was never to be. */
 const char *journal_why_unprotected(void);
 uint64_t journal_bytes(void);
+/* Calls since the journal began, but for those by which both sides only hear of each other. */
+uint64_t journal_calls(void);
+
+/* ---- another beginning: one thread at a time ---- */
+
+/* Begins a draft: what the journal is to begin with. False: no memory. */
+bool journal_draft_open(void);
+/* As the journal's own entries; NULL: there is no room. */
+uint8_t *journal_draft_add(uint32_t kind, uint32_t procedure, uint32_t xid, size_t size);
+/* An answer as the journal keeps it. any: JOURNAL_ANY. False: there is no room, or the body makes no sense. */
+bool journal_draft_answer(uint32_t procedure, uint32_t xid, const uint8_t *body, size_t size, bool any);
+/* The draft takes the journal's place. Under the lock of the client (rpc_client_locked). False: there is no journal any
+   more. */
+bool journal_begin_anew(void);
+/* The draft is dropped, if there is one. */
+void journal_draft_drop(void);
 
 /* ---- for the replay: nobody adds anything meanwhile ---- */
 

@@ -20,6 +20,7 @@
 #include "cpu/common/log.h"
 #include "cpu/client/core/stream/mirror.h"
 #include "perf.h"
+#include "rehearsal.h"
 #include "state.h"
 #include "stats.h"
 #include "wire.h"
@@ -259,9 +260,14 @@ void wire_prepare(struct wire_call *call, uint32_t procedure, xdrproc_t encode, 
 
 void wire_submit_to(struct client_session *session, rpc_client *client, struct wire_call *call)
 {
+    call->session = session;
+    if (rehearsal_here()) {
+        call->client = client;
+        rehearsal_call(&call->rpc);
+        return;
+    }
     if (stats_on)
         call->begun = stats_call_begins(call->rpc.procedure, call->rpc.encode, call->rpc.args);
-    call->session = session;
     call->client = client;
     call->serial = atomic_fetch_add(&session->serial, 1) + 1;
     rpc_client_submit(client, &call->rpc);    /* refused: complete, with its status */
@@ -294,7 +300,8 @@ void wire_submit_detached(struct client_session *session, struct wire_call *call
 
 int wire_wait_along(struct wire_call *call)
 {
-    rpc_client_wait(call->client, &call->rpc);
+    if (!rehearsal_here())
+        rpc_client_wait(call->client, &call->rpc);
     wire_settle(call);
     wire_print_texts();
     return call->result;
@@ -318,6 +325,8 @@ int wire_send_placed(struct client_session *session, uint32_t procedure, xdrproc
                      struct rpc_place *place)
 {
     struct rpc_call call = { .procedure = procedure, .encode = encode, .args = args, .place = place };
+    if (rehearsal_here())
+        return rehearsal_send(&call);
     uint64_t begun = stats_on ? stats_call_begins(procedure, encode, args) : 0;
     enum clnt_stat status = rpc_client_submit(session->client, &call);
     if (begun)
