@@ -2,7 +2,7 @@
 //
 //   random SEED STEPS   what it prints depends on the seed and the number of devices: not on how many servers have them
 //   look                prints which devices reach each other's memory, and what of several servers is refused
-//   arrays              arrays and textures of each device, and copies from array to array of all pairs
+//   arrays              large copies, arrays and textures of each device, and copies from array to array of all pairs
 //   lost                prints "ready", waits for a line, then prints what each device says from then on
 //   stay URI            asks for a move to that server, and prints why the program stays
 #include <dlfcn.h>
@@ -232,13 +232,34 @@ __global__ void fetch(unsigned *to, cudaTextureObject_t from)
     to[threadIdx.y * SIDE + threadIdx.x] = tex2D<unsigned>(from, threadIdx.x + 0.5f, threadIdx.y + 0.5f);
 }
 
+// So large that they would have connections of their own with one server.
+static int large()
+{
+    enum { LARGE = 4 << 20 };
+    int wrong = 0;
+    for (int d = 0; d < devices; d++) {
+        char *here, *back, *there;
+        MUST(cudaSetDevice(d));
+        MUST(cudaMallocHost(&here, LARGE));
+        MUST(cudaMallocHost(&back, LARGE));
+        MUST(cudaMalloc(&there, LARGE));
+        for (int i = 0; i < LARGE; i++)
+            here[i] = (char)(i * 31 + d);
+        MUST(cudaMemcpyAsync(there, here, LARGE, cudaMemcpyDefault, 0));
+        MUST(cudaMemcpyAsync(back, there, LARGE, cudaMemcpyDefault, 0));
+        MUST(cudaDeviceSynchronize());
+        wrong += memcmp(here, back, LARGE) != 0;
+    }
+    return wrong;
+}
+
 static int arrays()
 {
     std::vector<cudaArray_t> all((size_t)devices);
     std::vector<cudaTextureObject_t> textures((size_t)devices);
     std::vector<unsigned> here(SIDE * SIDE), there(SIDE * SIDE);
     const cudaChannelFormatDesc form = cudaCreateChannelDesc<unsigned>();
-    int wrong = 0;
+    int wrong = large();
     for (int d = 0; d < devices; d++) {
         cudaResourceDesc from = {};
         cudaTextureDesc how = {};

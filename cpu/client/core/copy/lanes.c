@@ -51,7 +51,7 @@ struct lanes_state lanes = { .opening = PTHREAD_MUTEX_INITIALIZER, .lock = PTHRE
 void lanes_offered(void)
 {
     lanes.offered = (core_session.hello.capabilities & FLYT_CAP_LANES) != 0 && !core_perf.no_lanes && lanes.most > 0 &&
-                    !journal_wished();
+                    !journal_wished() && !session_several();
     lanes.failed = false;
 }
 
