@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "control-managers/cluster-manager/usage_state.h"
 
@@ -12,6 +13,76 @@
 enum { SAVE_MS = 2000, FRESH_MS = 200, SAVES = 64, SERVER_ROWS = 32, SLICE_NS = 1000000, SLICE_MS = 10 };
 
 struct usage *usage_create(void) { return calloc(1, sizeof(struct usage)); }
+
+/* ---- the clock ---- */
+
+static const int64_t step_us = 1000000, day_us = 86400 * INT64_C(1000000), outage_us = 7 * 86400 * INT64_C(1000000);
+
+static int64_t since_boot(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* Moves what is known of those that go on: only the time that has really passed is charged. */
+static void follow_clock(struct usage *usage, int64_t step)
+{
+    for (size_t i = 0; i < usage->cluster->servers.count; i++) {
+        struct server *server = map_at(&usage->cluster->servers, i);
+        struct counted *counted = &server->counted;
+        counted->accrued += counted->accrued ? step : 0;
+        counted->heard += counted->heard ? step : 0;
+        for (struct used *used = counted->rows; used; used = used->next) {
+            used->row.accrued += step;
+            used->row.begun += used->row.begun > used->row.accrued ? step : 0; /* it began since a step before */
+            used->attached += step;
+            used->lingers_since += step;
+            used->left += used->left ? step : 0;
+            used->gone += used->gone ? step : 0;
+            for (unsigned n = 0; n < used->pasts; n++)
+                used->past[n].when += step;
+        }
+    }
+}
+
+int64_t usage_now(struct usage *usage)
+{
+    struct usage_clock *clock = &usage->clock;
+    int64_t now = loop_time(), boot = since_boot();
+    int64_t step = clock->boot ? now - clock->now - (boot - clock->boot) : 0;
+    clock->now = now;
+    clock->boot = boot;
+    if (usage->cluster && (step > step_us || step < -step_us)) {
+        clock->off += step;
+        clock->since = boot;
+        follow_clock(usage, step);
+    }
+    return now;
+}
+
+bool usage_knows_the_day(struct usage *usage)
+{
+    struct usage_clock *clock = &usage->clock;
+    usage_now(usage);
+    if (clock->boot - clock->since >= day_us)
+        clock->off = 0;
+    return clock->off <= day_us && clock->off >= -day_us;
+}
+
+/* By what was written last: the clock may have been set while this manager was away. */
+static void look_at_clock(struct cluster *cluster)
+{
+    struct usage *usage = cluster->usage;
+    int64_t last = usage->clock.written;
+    for (size_t i = 0; i < cluster->nodes.count; i++) {
+        const struct node *node = map_at(&cluster->nodes, i);
+        last = node->row.last_heard > last ? node->row.last_heard : last;
+    }
+    usage->cluster = cluster;
+    usage->clock.off = last ? usage_now(usage) - last : 0;
+    usage->clock.since = since_boot();
+}
 
 static void free_values(struct map *map)
 {
@@ -229,7 +300,10 @@ static void server_load(struct cluster *cluster, const struct db_usage *row)
     counted->id = row->id;
     counted->epoch = row->epoch;
     counted->sm_us = counted->saved_sm_us = row->sm_us;
-    counted->accrued = row->accrued;
+    int64_t now = loop_time(); /* the clock may have been set meanwhile */
+    counted->accrued = row->accrued < now ? row->accrued : now;
+    if (counted->accrued && counted->accrued < now - outage_us)
+        counted->accrued = now - outage_us;
     counted->unheard = counted->behind = true;
 }
 
@@ -238,7 +312,7 @@ void usage_report(struct cluster *cluster, struct server *server, const node_usa
     struct counted *counted = &server->counted;
     ctl_figures more = report->figures;
     struct counts_for of = totals_of(cluster, server);
-    int64_t now = loop_time();
+    int64_t now = usage_now(cluster->usage);
     bool same = report->epoch == counted->epoch;
     for (int i = 0; i < FIGURES && same; i++)
         words(&more)[i] -= words(&counted->last)[i] < words(&more)[i] ? words(&counted->last)[i] : words(&more)[i];
@@ -393,7 +467,7 @@ void usage_accrue_until(struct cluster *cluster, struct server *server, int64_t 
 void usage_accrue(struct cluster *cluster, struct server *server)
 {
     if (!cluster->stopping && !server->counted.behind)
-        usage_accrue_until(cluster, server, loop_time());
+        usage_accrue_until(cluster, server, usage_now(cluster->usage));
 }
 
 void usage_settle(struct cluster *cluster, struct server *server)
@@ -401,7 +475,7 @@ void usage_settle(struct cluster *cluster, struct server *server)
     size_t there = 0, served = 0;
     if (cluster->stopping)
         return;
-    usage_accrue_until(cluster, server, loop_time());
+    usage_accrue_until(cluster, server, usage_now(cluster->usage));
     server->counted.behind = false;
     for (const struct used *used = server->counted.rows; used; used = used->next) {
         there++;
@@ -443,7 +517,7 @@ void usage_server_gone(struct cluster *cluster, struct server *server)
 {
     if (cluster->stopping)
         return;
-    usage_accrue_until(cluster, server, loop_time());
+    usage_accrue_until(cluster, server, usage_now(cluster->usage));
     usage_end_rows(cluster, server, "lost: its GPU server has gone");
     server_save(cluster, server, true);
 }
@@ -458,6 +532,9 @@ void usage_load(struct cluster *cluster, const struct db_usage *row)
         server_load(cluster, row);
     else
         usage_load_row(cluster, row);
+    int64_t last = row->accrued > row->ended ? row->accrued : row->ended;
+    struct usage_clock *clock = &cluster->usage->clock;
+    clock->written = last > clock->written ? last : clock->written;
     if (row->id >= cluster->next_id)
         cluster->next_id = row->id + 1;
 }
@@ -598,6 +675,7 @@ void usage_end(struct cluster *cluster)
 
 void usage_begin(struct cluster *cluster)
 {
+    look_at_clock(cluster);
     cluster->usage->first_id = cluster->next_id;
     loop_timer_start(cluster->loop, &cluster->usage->save, SAVE_MS, save, cluster);
 }

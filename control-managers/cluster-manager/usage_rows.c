@@ -254,11 +254,12 @@ static struct used *row_of(const struct server *server, uint64_t program)
 }
 
 /* It had the program before this manager began, and too short a time for a row: while it was away it did, too. */
-static int64_t began(const struct usage *usage, const struct server *server, const struct program *program)
+static int64_t began(const struct usage *usage, const struct server *server, const struct program *program,
+                     int64_t now)
 {
     const struct counted *counted = &server->counted;
     bool before = program->id < usage->first_id && !program->counted;
-    return before && server->adopted && counted->behind && counted->accrued ? counted->accrued : loop_time();
+    return before && server->adopted && counted->behind && counted->accrued ? counted->accrued : now;
 }
 
 const char *usage_owner(const struct cluster *cluster, uint64_t program)
@@ -273,7 +274,7 @@ void usage_attached(struct cluster *cluster, struct program *program)
     if (program->used)
         return;
     program->counted |= map_get_id(&cluster->usage->programs, program->id) != NULL;
-    int64_t begun = began(cluster->usage, server, program);
+    int64_t begun = began(cluster->usage, server, program, usage_now(cluster->usage));
     if (!server->counted.accrued)
         server->counted.accrued = begun;
     struct used *used = row_of(server, program->id);
@@ -282,7 +283,7 @@ void usage_attached(struct cluster *cluster, struct program *program)
         used->program = program;
         used->lingers = false;
         used->gone = 0;
-        used->attached = loop_time();
+        used->attached = usage_now(cluster->usage);
         if (used->followed.place) { /* it goes, and its program comes */
             follow_remove(&cluster->follow, &used->followed, program->id, NULL);
             program->followed.digest = 0;
@@ -310,7 +311,7 @@ void usage_attached(struct cluster *cluster, struct program *program)
     program->used = used;
     program->counted = true;
     used->program = program;
-    used->attached = loop_time();
+    used->attached = usage_now(cluster->usage);
     used->unsaved = true;
     go_on(cluster->usage, server, used);
     usage_save_soon(cluster);
@@ -335,7 +336,7 @@ static void linger(struct cluster *cluster, struct server *server, struct used *
 {
     used->program = NULL;
     used->lingers = used->unsaved = true;
-    used->lingers_since = loop_time();
+    used->lingers_since = usage_now(cluster->usage);
     snprintf(used->row.why, sizeof used->row.why, "%s", why);
     if (!asked)
         ask_node(cluster, server, used);
@@ -349,12 +350,12 @@ void usage_detached(struct cluster *cluster, struct program *program, const char
         return;
     usage_accrue(cluster, server);
     program->used = NULL;
-    used->gone = program->vm->named ? loop_time() : 0;
+    used->gone = program->vm->named ? usage_now(cluster->usage) : 0;
     bool may_serve = server->state == CTL_SERVER_RUNNING || (server->adopted && server->state < CTL_SERVER_ENDED);
     if (may_serve && node_tells(server))
         linger(cluster, server, used, why, program->revoked == server->row.id);
     else
-        row_end(cluster, used, loop_time(), why);
+        row_end(cluster, used, usage_now(cluster->usage), why);
 }
 
 void usage_named(struct cluster *cluster, const struct vm *vm)
@@ -374,7 +375,7 @@ void usage_ask(struct cluster *cluster, struct server *server)
 {
     if (server->counted.behind || !node_tells(server))
         return;
-    int64_t before = loop_time() - ask_after_us;
+    int64_t before = usage_now(cluster->usage) - ask_after_us;
     unsigned asked = 0;
     for (struct used *used = server->counted.rows; used && asked < ASK_AT_ONCE; used = used->next)
         if (used->program && !used->left && !used->known_served && !used->asked && used->attached < before) {
@@ -401,7 +402,7 @@ static void note_served(struct server *server, struct used *used)
    where none ever did. */
 static int64_t left_since(struct cluster *cluster, struct server *server, const struct used *used, int64_t ended)
 {
-    int64_t now = loop_time();
+    int64_t now = usage_now(cluster->usage);
     if (ended > used->row.begun) {
         ended = ended < now ? ended : now;
         usage_accrue_until(cluster, server, ended);
@@ -463,7 +464,7 @@ void usage_left_lost(struct cluster *cluster, const struct node *node, const nod
 {
     struct usage *usage = cluster->usage;
     struct used *used = NULL;
-    int64_t now = loop_time();
+    int64_t now = usage_now(cluster->usage);
     for (size_t i = usage->count; left->ended > 0 && usage->lost && i-- > 0 && !used;) {
         struct used *one = usage->rows[i];
         if (one && one->rate > 0 && one->row.program == left->prog && one->row.server == left->server &&
@@ -563,10 +564,13 @@ void usage_load_row(struct cluster *cluster, const struct db_usage *row)
         row_end(cluster, used, row->accrued, "lost: its GPU server has gone");
         return;
     }
+    int64_t now = loop_time(); /* the clock may have been set meanwhile */
+    used->row.accrued = row->accrued < now ? row->accrued : now;
+    used->row.begun = row->begun < used->row.accrued ? row->begun : used->row.accrued;
     used->served = server->counted.behind = true;
-    used->past[used->pasts++] = (struct used_past){ row->accrued, row->sm_us };
+    used->past[used->pasts++] = (struct used_past){ used->row.accrued, row->sm_us };
     if (!server->counted.accrued)
-        server->counted.accrued = row->accrued;
+        server->counted.accrued = used->row.accrued;
     *used->row.why = '\0';
     go_on(usage, server, used);
 }
@@ -584,7 +588,8 @@ static bool is_too_many(const struct usage *usage, const struct used_vm *vm, con
 void usage_grow_old(struct cluster *cluster)
 {
     struct usage *usage = cluster->usage;
-    int64_t now = loop_time();
+    const bool dated = usage_knows_the_day(usage);
+    int64_t now = usage_now(usage);
     int64_t detail = now - (int64_t)(cluster->values->detail_days * 86400) * second_us;
     int64_t kept = now - (int64_t)(cluster->values->keep_days * 86400) * second_us;
     if (is_read(cluster))
@@ -600,10 +605,10 @@ void usage_grow_old(struct cluster *cluster)
         const struct db_usage *row = &used->row;
         struct db_change gone = { .action = DB_DELETE, .kind = DB_USAGE };
         gone.row.usage.id = row->id;
-        if (row->ended < kept) {
+        if (dated && row->ended < kept) {
             if (store_usage(cluster, &gone, 1))
                 drop(usage, used);
-        } else if ((row->kind == DB_USAGE_PROGRAM && row->ended < detail) ||
+        } else if ((dated && row->kind == DB_USAGE_PROGRAM && row->ended < detail) ||
                    is_too_many(usage, vm_of(usage, row->vm), row)) {
             fold(cluster, used);
         }

@@ -68,7 +68,17 @@ struct used_vm {
     struct used *first, **last; /* programs that have ended, the oldest first */
 };
 
+/* Wall time, and time since the machine began to run: where the first is set, the second goes on. */
+struct usage_clock {
+    int64_t now, boot; /* at the last look */
+    int64_t off;       /* so far wall time was set, or is behind or ahead of what was written before this run */
+    int64_t since;     /* time since the machine's start when that was so the last time */
+    int64_t written;   /* the newest time in the DB */
+};
+
 struct usage {
+    struct cluster *cluster; /* NULL: all is being loaded */
+    struct usage_clock clock;
     struct map totals;
     struct map vms;     /* struct used_vm, by name */
     struct map days;    /* sums of days: usage_rows.c */
@@ -102,6 +112,8 @@ void usage_end_rows(struct cluster *, struct server *, const char *why);
 void usage_set_rate(struct usage *, struct used *, double rate);
 void usage_grow_old(struct cluster *);
 /* ---- usage.c ---- */
+int64_t usage_now(struct usage *);        /* wall time; where it was set, those that go on are not charged for that */
+bool usage_knows_the_day(struct usage *); /* false: wall time was set by more than a day, less than a day ago */
 void usage_show_served(struct cluster *, struct used *); /* it may be served alone by now: followers learn of it */
 void usage_save_soon(struct cluster *); /* the newest row is fresh */
 /* More, or less, was used than the totals of these know. They do not fall. */

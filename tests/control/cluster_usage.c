@@ -9,6 +9,7 @@
  *   a server have what their VM has, also where the node says late whom a worker has served
  * shows: usage: after a restart of the cluster manager a program counts once, a new one does not pay for the outage,
  *   and a node that was lost before says until when its programs were served; why those end that were served alone
+ * shows: usage: a clock that is set charges nobody for that, and deletes no rows for a day
  */
 #include "control-managers/cluster-manager/usage.h"
 #include "tests/lib/unit.h"
@@ -434,6 +435,66 @@ TEST_WITH(test_a_lost_node_may_say_more_later, set_up, tear_down)
     has_seconds(101, 0);
     const struct total *total = map_get(&cluster.usage->totals, "v v");
     assert_int_equal(total->sm_us + written[0].sm_us, sm_us_of(100));
+}
+
+/* ---- the clock ---- */
+
+/* As if the clock had been set by so much. */
+static void set_clock(int64_t step)
+{
+    usage_accrue(&cluster, &server);
+    cluster.usage->clock.now -= step;
+    server.counted.accrued -= step;
+    for (struct used *used = server.counted.rows; used; used = used->next) {
+        used->row.begun -= step;
+        used->row.accrued -= step;
+        for (unsigned i = 0; i < used->pasts; i++)
+            used->past[i].when -= step;
+    }
+    usage_accrue(&cluster, &server);
+}
+
+TEST_WITH(test_the_clock_is_set, set_up, tear_down)
+{
+    attach_all();
+    pass(4 * second);
+    set_clock(3600 * second);
+    has_seconds(100, 1);
+    pass(4 * second);
+    has_seconds(100, 2);
+    set_clock(-3600 * second);
+    pass(4 * second);
+    has_seconds(100, 3);
+    nothing_is_lost();
+}
+
+TEST_WITH(test_the_clock_was_set, set_up, tear_down)
+{
+    const int64_t year = 365 * 86400 * second;
+    struct db_usage row = { .id = 4000, .kind = DB_USAGE_SERVER, .server = 1000, .accrued = loop_time() + year };
+    usage_load(&cluster, &row);
+    attach_all();
+    server.counted.behind = false;
+    pass(4 * second);
+    has_seconds(100, 1); /* not free until the clock is there */
+    row.accrued = loop_time() - year;
+    usage_load(&cluster, &row);
+    uint64_t before = server.counted.sm_us;
+    server.counted.behind = false;
+    usage_accrue(&cluster, &server);
+    assert_true(server.counted.sm_us - before < UINT64_C(4) * 8 * 86400 * 1000000);
+}
+
+TEST_WITH(test_nothing_is_deleted_by_a_wrong_clock, set_up, tear_down)
+{
+    load_program(77, loop_time() - second);
+    set_clock(401 * 86400 * second);
+    cluster.usage->rows[0]->row.ended -= 401 * 86400 * second;
+    usage_grow_old(&cluster);
+    assert_int_equal(cluster.usage->rows[0]->row.kind, DB_USAGE_PROGRAM);
+    cluster.usage->clock.since -= 86400 * second; /* a day later */
+    usage_grow_old(&cluster);
+    assert_int_equal(cluster.usage->count, 0);
 }
 
 /* ---- why ---- */
