@@ -31,8 +31,10 @@ CORE_API int core_link_join(uint32_t link, const char *server, const uint8_t *ha
 CORE_API int core_link_close(uint32_t link);
 
 /* links: one for each rank. place: 16 bytes that only ranks of this communicator know. Waits. */
+/* Names a communicator; no later one has the same name. 0 names none. */
+typedef uint64_t core_comm;
 CORE_API int core_comm_create(core_context *, const uint8_t place[16], unsigned rank, const uint32_t *links,
-                              unsigned ranks, uint32_t *comm, char *why);
+                              unsigned ranks, core_comm *, char *why);
 /* Numbers as in cpu/comm; see there. factor_at: where the factor is on the device; 0: it is in `factor`. */
 struct core_comm_call {
     int kind, type, operation;
@@ -40,17 +42,19 @@ struct core_comm_call {
     uint64_t count, in, out, factor_at;
     uint8_t factor[8];
 };
-CORE_API int core_comm_call(core_context *, core_stream, uint32_t comm, const struct core_comm_call *);
+/* Of a communicator that was closed: 400. So a graph that has a collective of it fails when it is launched. */
+CORE_API int core_comm_call(core_context *, core_stream, core_comm, const struct core_comm_call *);
 struct core_comm_message {
     bool sends;
     unsigned peer;
     uint64_t address, size;
 };
-CORE_API int core_comm_messages(core_context *, core_stream, uint32_t comm, const struct core_comm_message *,
+CORE_API int core_comm_messages(core_context *, core_stream, core_comm, const struct core_comm_message *,
                                 unsigned count);
-/* *status: 0, or an errno value: it has ended. Waits. */
-CORE_API int core_comm_status(uint32_t comm, int *status, char *why);
+/* *status: 0, or an errno value: it has ended. Waits. Of one that this process has closed: 400, when the server has
+   closed it, too. */
+CORE_API int core_comm_status(core_comm, int *status, char *why);
 /* abort: NULL: when its operations are complete; else it ends at once, and the other ranks read why. */
-CORE_API int core_comm_close(uint32_t comm, const char *abort);
+CORE_API int core_comm_close(core_comm, const char *abort);
 
 #endif

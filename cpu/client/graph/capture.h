@@ -60,6 +60,7 @@ CORE_API int capture_set(core_context *, core_stream, const struct graph_set *, 
 /* function NULL: a call that cannot be captured. */
 CORE_API int capture_host(core_context *, core_stream, void (*function)(void *), void *user, bool *kept);
 CORE_API int capture_values(core_context *, core_stream, const struct graph_values *, bool *kept);
+CORE_API int capture_collective(core_context *, core_stream, const struct graph_collective *, bool *kept);
 CORE_API int capture_record(core_context *, core_event, core_stream, unsigned flags, bool *kept);
 CORE_API int capture_wait(core_context *, core_stream, core_event, unsigned flags, bool *kept);
 /* The node has the properties of the pool; 0: of the current one of the stream's device. */
@@ -138,6 +139,8 @@ static inline int issue_event_destroy(core_event e)
     return core_event_destroy(e);
 }
 
+/* A collective, or messages, of a communicator. */
+CORE_API int issue_collective(core_context *, core_stream, const struct graph_collective *);
 /* A copy of one row, or of a box; a memset. */
 CORE_API int issue_copy(core_context *, core_stream, void *to, const void *from, size_t size, enum core_direction,
                         bool blocking);

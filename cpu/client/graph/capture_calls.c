@@ -177,6 +177,13 @@ int capture_values(core_context *context, core_stream stream, const struct graph
     return offer(context, stream, &p, false, kept);
 }
 
+int capture_collective(core_context *context, core_stream stream, const struct graph_collective *c, bool *kept)
+{
+    CANCEL_DEFERRED;
+    const struct graph_parameters p = { .kind = GRAPH_COLLECTIVE, .context = context, .collective = *c };
+    return offer(context, stream, &p, false, kept);
+}
+
 /* ---- events ---- */
 
 /* The stream has just been given a kernel: *kept, whether as a node. The event stands for a port of it. */
@@ -465,7 +472,16 @@ int graph_launch(core_context *context, graph_executable token, core_stream stre
     return code;
 }
 
-/* ---- copies and memsets, kept or sent ---- */
+/* ---- kept or sent ---- */
+
+int issue_collective(core_context *context, core_stream stream, const struct graph_collective *c)
+{
+    bool kept = false;
+    int code = capture_any() ? capture_collective(context, stream, c, &kept) : CORE_OK;
+    return kept    ? code
+           : c->messages ? core_comm_messages(context, stream, c->comm, c->messages, c->count)
+                         : core_comm_call(context, stream, c->comm, &c->call);
+}
 
 static struct graph_side side_of(const struct core_box *box, size_t width)
 {

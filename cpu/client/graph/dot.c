@@ -39,7 +39,8 @@ static const char *name_of(enum graph_kind kind)
                                          [GRAPH_ALLOCATE] = "MEM_ALLOC",
                                          [GRAPH_FREE] = "MEM_FREE",
                                          [GRAPH_VALUES] = "BATCH_MEM_OP",
-                                         [GRAPH_CONDITION] = "CONDITIONAL" };
+                                         [GRAPH_CONDITION] = "CONDITIONAL",
+                                         [GRAPH_COLLECTIVE] = "COLLECTIVE" };
     return names[kind];
 }
 

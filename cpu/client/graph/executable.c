@@ -354,6 +354,11 @@ static enum graph_updated compare(const struct node *node, const struct graph_pa
                        now->condition.count == new->condition.count
                    ? GRAPH_UPDATED
                    : GRAPH_PARAMETERS_CHANGED;
+    case GRAPH_COLLECTIVE:
+        return now->context == new->context && now->collective.comm == new->collective.comm &&
+                       !now->collective.messages == !new->collective.messages
+                   ? GRAPH_UPDATED
+                   : GRAPH_PARAMETERS_CHANGED;
     default: return GRAPH_UPDATED;
     }
 }

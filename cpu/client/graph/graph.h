@@ -46,7 +46,8 @@ enum graph_kind {
     GRAPH_ALLOCATE = 10,
     GRAPH_FREE = 11,
     GRAPH_VALUES = 12, /* batched memory operations */
-    GRAPH_CONDITION = 13
+    GRAPH_CONDITION = 13,
+    GRAPH_COLLECTIVE = 64 /* none of CUDA's: programs see an empty node */
 };
 
 /* ---- parameters of nodes ---- */
@@ -127,6 +128,14 @@ struct graph_condition {
     struct condition_word *word; /* the model's own */
 };
 
+/* Of a communicator: a collective, or messages that are under way at a time. */
+struct graph_collective {
+    core_comm comm;
+    struct core_comm_call call;
+    const struct core_comm_message *messages; /* NULL: it is a collective */
+    unsigned count;
+};
+
 enum { GRAPH_ATTRIBUTES_MOST = 32 }; /* of a kernel */
 
 struct graph_parameters {
@@ -144,6 +153,7 @@ struct graph_parameters {
         uint64_t freed;
         struct graph_condition condition;
         struct graph_values values;
+        struct graph_collective collective;
     };
 };
 
@@ -174,6 +184,7 @@ CORE_API int graph_connect(graph_handle, const graph_node *from, const graph_nod
 /* edges: NULL, or what the edges that are meant say. */
 CORE_API int graph_disconnect(graph_handle, const graph_node *from, const graph_node *to,
                               const struct graph_edge *edges, size_t count);
+/* Never GRAPH_COLLECTIVE. */
 CORE_API int graph_kind_of(graph_node, enum graph_kind *);
 /* The lists below: with nodes NULL, *count becomes the number there are. Else up to *count are written, the rest of
    the room is zeroed, and *count becomes how many were written. edges may be NULL: then an edge that says more than

@@ -133,7 +133,7 @@ int graph_kind_of(graph_node token, enum graph_kind *kind)
         return code;
     struct node *n = node_of(token);
     if (n)
-        *kind = n->parameters.kind;
+        *kind = n->parameters.kind == GRAPH_COLLECTIVE ? GRAPH_EMPTY : n->parameters.kind;
     graphs_leave();
     return n ? CORE_OK : CORE_INVALID_VALUE;
 }

@@ -135,6 +135,12 @@ static int memory_note(const struct node *n, core_stream stream, enum core_exten
     return core_extent_note_in(n->parameters.context, stream, memory_address(n->memory), n->memory->size, state);
 }
 
+static int collective_run(core_context *context, core_stream stream, const struct graph_collective *c)
+{
+    return c->messages ? core_comm_messages(context, stream, c->comm, c->messages, c->count)
+                       : core_comm_call(context, stream, c->comm, &c->call);
+}
+
 int node_run(const struct node *n, core_stream stream, int priority)
 {
     const struct graph_parameters *p = &n->parameters;
@@ -144,6 +150,7 @@ int node_run(const struct node *n, core_stream stream, int priority)
     case GRAPH_SET: return set_run(p->context, stream, &p->set);
     case GRAPH_VALUES: return core_values(p->context, stream, p->values.list, p->values.count);
     case GRAPH_CONDITION: return condition_run(n, stream, priority);
+    case GRAPH_COLLECTIVE: return collective_run(p->context, stream, &p->collective);
     case GRAPH_HOST: return host_put(p->context, stream, &p->host);
     case GRAPH_WAIT_EVENT: return core_stream_wait(p->context, stream, p->event, 0);
     case GRAPH_RECORD_EVENT:

@@ -3,6 +3,7 @@
  * first communicators are made, all at a time; then each communicator has its collectives, in their order, and its
  * sends and receives as one operation, so that they do not wait for each other.
  */
+#include "cpu/client/graph/capture.h"
 #include "cpu/client/nccl/nccl.h"
 
 #include <stdlib.h>
@@ -26,6 +27,16 @@ nccl_result nccl_group_failed(nccl_result result)
 
 /* ---- making communicators ---- */
 
+/* Those of the list that are to be made will not be. */
+static void make_none(const struct nccl_job *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (jobs[i].kind == NCCL_JOB_MAKE) {
+            *jobs[i].comm->making.out = NULL;
+            nccl_comm_free(jobs[i].comm);
+        }
+}
+
 static void *make_thread(void *context)
 {
     struct nccl_job *job = context;
@@ -40,6 +51,7 @@ static nccl_result make_all(struct nccl_job *jobs, size_t count)
     if (!threads || !started) {
         free(threads);
         free(started);
+        make_none(jobs, count);
         return nccl_fail(NCCL_SYSTEM_ERROR, "no memory for threads");
     }
     for (size_t i = 0; i < count; i++)
@@ -62,8 +74,16 @@ static nccl_result make_all(struct nccl_job *jobs, size_t count)
 
 static nccl_result call_now(const struct nccl_job *job)
 {
-    return nccl_of_core(core_comm_call(job->comm->context, job->stream, job->comm->id, &job->call), "a collective",
-                        NULL);
+    core_context *context = job->comm->context;
+    struct graph_collective c = { .comm = job->comm->id, .call = job->call };
+    int code = nccl_stage_begin(context, job->stream, &c.call.in, job->in_size, true);
+    if (!code)
+        code = nccl_stage_begin(context, job->stream, &c.call.out, job->out_size, false);
+    if (!code)
+        code = issue_collective(context, job->stream, &c);
+    int in = nccl_stage_end(context, job->stream, job->call.in, c.call.in, job->in_size, false);
+    int out = nccl_stage_end(context, job->stream, job->call.out, c.call.out, job->out_size, !code);
+    return nccl_of_core(code ? code : in ? in : out, "a collective", NULL);
 }
 
 /* `to` waits for what `from` was given. */
@@ -73,38 +93,78 @@ static int order(core_context *context, core_stream from, core_stream to)
     int code = core_event_create(context, 2 /* no times */, &event);
     if (code)
         return code;
-    code = core_event_record(context, event, from, 0);
+    code = issue_record(context, event, from, 0);
     if (!code)
-        code = core_stream_wait(context, to, event, 0);
-    core_event_destroy(event);
+        code = issue_wait(context, to, event, 0);
+    issue_event_destroy(event);
     return code;
+}
+
+static bool is_message_of(const struct nccl_job *job, const struct nccl_comm *comm)
+{
+    return job->kind == NCCL_JOB_MESSAGE && job->comm == comm;
+}
+
+/* The stream waits for those of the other messages, and has their bytes on the device. list: as many as there are. */
+static int messages_begin(const struct nccl_job *jobs, size_t count, struct core_comm_message *list, unsigned *found)
+{
+    const struct nccl_comm *comm = jobs[0].comm;
+    const core_stream stream = jobs[0].stream;
+    int code = CORE_OK;
+    *found = 0;
+    for (size_t i = 0; i < count && !code; i++) {
+        if (!is_message_of(&jobs[i], comm))
+            continue;
+        struct core_comm_message *m = &list[(*found)++];
+        *m = jobs[i].message;
+        if (jobs[i].stream != stream)
+            code = order(comm->context, jobs[i].stream, stream);
+        if (!code)
+            code = nccl_stage_begin(comm->context, stream, &m->address, m->size, m->sends);
+    }
+    return code;
+}
+
+/* And they for it. The jobs are done. */
+static int messages_end(struct nccl_job *jobs, size_t count, const struct core_comm_message *list, unsigned found,
+                        int code)
+{
+    const struct nccl_comm *comm = jobs[0].comm;
+    const core_stream stream = jobs[0].stream;
+    int result = CORE_OK;
+    for (size_t i = 0, n = 0; i < count && n < found; i++) {
+        if (!is_message_of(&jobs[i], comm))
+            continue;
+        const struct core_comm_message *m = &list[n++];
+        int ended = nccl_stage_end(comm->context, stream, jobs[i].message.address, m->address, m->size,
+                                   !code && !m->sends);
+        result = result ? result : ended;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!is_message_of(&jobs[i], comm))
+            continue;
+        if (jobs[i].stream != stream && !code && !result)
+            result = order(comm->context, stream, jobs[i].stream);
+        jobs[i].comm = NULL;
+    }
+    return code ? code : result;
 }
 
 /* All messages of the communicator from this one on: in the first one's stream, in which the others' wait, and which
    waits for them. */
 static nccl_result messages_now(struct nccl_job *jobs, size_t count)
 {
-    struct nccl_comm *comm = jobs[0].comm;
+    const struct nccl_comm *comm = jobs[0].comm;
     struct core_comm_message *list = calloc(count, sizeof *list);
-    unsigned found = 0;
-    int code = CORE_OK;
+    unsigned found;
     if (!list)
         return nccl_fail(NCCL_SYSTEM_ERROR, "no memory for messages");
-    for (int turn = 0; turn < 2 && !code; turn++) {
-        for (size_t i = 0; i < count && !code; i++) {
-            if (jobs[i].kind != NCCL_JOB_MESSAGE || jobs[i].comm != comm)
-                continue;
-            if (turn == 0)
-                list[found++] = jobs[i].message;
-            if (jobs[i].stream != jobs[0].stream)
-                code = turn == 0 ? order(comm->context, jobs[i].stream, jobs[0].stream)
-                                 : order(comm->context, jobs[0].stream, jobs[i].stream);
-            if (turn == 1)
-                jobs[i].comm = NULL; /* it is done */
-        }
-        if (turn == 0 && !code)
-            code = core_comm_messages(comm->context, jobs[0].stream, comm->id, list, found);
-    }
+    int code = messages_begin(jobs, count, list, &found);
+    if (!code)
+        code = issue_collective(comm->context, jobs[0].stream, &(struct graph_collective){ .comm = comm->id,
+                                                                                           .messages = list,
+                                                                                           .count = found });
+    code = messages_end(jobs, count, list, found, code);
     free(list);
     return nccl_of_core(code, "send and receive", NULL);
 }
@@ -135,8 +195,10 @@ static nccl_result keep(const struct nccl_job *job)
     if (group.count == group.room) {
         size_t room = group.room ? 2 * group.room : 32;
         struct nccl_job *more = realloc(group.jobs, room * sizeof *more);
-        if (!more)
+        if (!more) {
+            make_none(job, 1);
             return nccl_fail(NCCL_SYSTEM_ERROR, "no memory for a group");
+        }
         group.jobs = more;
         group.room = room;
     }
@@ -169,11 +231,7 @@ nccl_result ncclGroupEnd(void)
     if (result == NCCL_SUCCESS)
         result = mine.count ? carry_out(mine.jobs, mine.count) : NCCL_SUCCESS;
     else
-        for (size_t i = 0; i < mine.count; i++)
-            if (mine.jobs[i].kind == NCCL_JOB_MAKE) { /* another one has failed before any was begun */
-                *mine.jobs[i].comm->making.out = NULL;
-                nccl_comm_free(mine.jobs[i].comm);
-            }
+        make_none(mine.jobs, mine.count); /* another one has failed before any was begun */
     free(mine.jobs);
     return result;
 }

@@ -7,6 +7,7 @@
  *   comm.c      communicators: made, split, asked about, ended
  *   operation.c collectives, send and receive, operations of the program's own
  *   group.c     ncclGroupStart and ncclGroupEnd
+ *   staging.c   pinned memory of the host as a buffer
  *   error.c     why the last call has failed
  *   memory.c    ncclMemAlloc and registration
  *   calls.h     the functions that programs call
@@ -69,12 +70,15 @@ struct nccl_comm {
     uint64_t magic;
     int rank, ranks, device;
     core_context *context;
-    uint32_t id, *links;            /* links: of each rank; CORE_COMM_NEAR: none */
+    core_comm id;
+    uint32_t *links;                /* of each rank; CORE_COMM_NEAR: none */
     bool made;                      /* the server has it */
     struct nccl_place place;        /* where its ranks meet */
     struct comm_store *tcp, *store; /* the connection, and what this communicator has in it */
     struct nccl_making making;
-    unsigned splits;
+    struct nccl_place *homes;       /* of each rank: the store that its process serves; no URI: it has none */
+    unsigned splits, shrinks;
+    bool revoked;
     pthread_mutex_t lock; /* of what follows */
     atomic_int state;     /* a nccl_result: NCCL_IN_PROGRESS: it is being made */
     bool threaded;        /* a thread makes it, or has made it, and has not been waited for */
@@ -100,6 +104,8 @@ nccl_result nccl_unsupported(const char *name);
 
 bool nccl_place_of(const nccl_id *, struct nccl_place *);
 nccl_result nccl_random(void *bytes, size_t size);
+/* Where the store of this process is, which is begun if need be. */
+nccl_result nccl_home(struct nccl_place *);
 /* A moment by which ranks must have met. */
 uint64_t nccl_deadline(void);
 
@@ -112,7 +118,9 @@ nccl_result nccl_store_set(struct nccl_comm *, const char *key, const void *valu
 nccl_result nccl_store_get(struct nccl_comm *, const char *key, void *value, size_t *size);
 /* Makes the rank: waits for all others. */
 nccl_result nccl_connect(struct nccl_comm *);
-/* The server forgets it. abort: why, or NULL. */
+/* The server forgets it, and what ranks have in the store stays. abort: why, or NULL. */
+void nccl_cut(struct nccl_comm *, const char *abort);
+/* And the store is left. */
 void nccl_disconnect(struct nccl_comm *, const char *abort);
 
 /* ---- group.c ---- */
@@ -126,12 +134,21 @@ struct nccl_job {
         struct core_comm_call call;
         struct core_comm_message message;
     };
+    uint64_t in_size, out_size; /* bytes of a call's buffers */
 };
 /* Does it now, or at the end of the group. */
 nccl_result nccl_submit(const struct nccl_job *);
 bool nccl_in_group(void);
 /* A call in the group has failed: so does the group. */
 nccl_result nccl_group_failed(nccl_result);
+
+/* ---- staging.c ---- */
+
+/* *address: a buffer of the program's. Where it is memory of the host, device memory takes its place in the stream,
+   with its bytes if the operation reads it. A code of the core's. */
+int nccl_stage_begin(core_context *, core_stream, uint64_t *address, uint64_t size, bool read);
+/* Behind the operation: program: what the address was before; staged: what it has become. */
+int nccl_stage_end(core_context *, core_stream, uint64_t program, uint64_t staged, uint64_t size, bool written);
 
 /* ---- comm.c ---- */
 

@@ -1,9 +1,9 @@
 /* operation.c: collectives, send and receive, and pre-multiplied sums. */
 #include "cpu/client/nccl/nccl.h"
 
+#include <inttypes.h>
 #include <string.h>
 
-#include "cpu/client/graph/capture.h"
 #include "cpu/comm/plan/parts.h"
 #include "cpu/comm/reduce/reduce.h"
 
@@ -20,19 +20,25 @@ static bool is_device_only(const struct core_range *range)
     return range->kind == CORE_DEVICE_MEMORY && !(range->flags & (CORE_MANAGED | CORE_HOST_MAPPED));
 }
 
-/* Device memory, if there is any. */
+/* All of it is memory that CUDA knows: of the device, in allocations side by side; or pinned, in one. */
 static nccl_result memory(const void *address, uint64_t size, const char *function, const char *what)
 {
     struct core_range range;
+    uint64_t at = core_host_behind((uint64_t)(uintptr_t)address);
     if (!size)
         return NCCL_SUCCESS;
     if (!address)
         return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: %s is NULL", function, what);
-    bool there = core_address_lookup((uint64_t)(uintptr_t)address, &range);
-    if (there && is_device_only(&range))
-        return NCCL_SUCCESS;
-    return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: %s (%p) is %s; Flyt's libnccl.so.2 takes device memory only", function,
-                     what, address, there ? "memory of the host, or managed" : "no memory that CUDA knows");
+    if (!core_address_lookup(at, &range))
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: %s (%p) is no memory that CUDA knows", function, what, address);
+    const bool device = range.kind == CORE_DEVICE_MEMORY;
+    for (uint64_t left = size, here; (here = range.size - (at - range.base)) < left; left -= here) {
+        at += here;
+        if (!device || !core_address_lookup(at, &range) || range.kind != CORE_DEVICE_MEMORY)
+            return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: %s (%p) ends too early: %" PRIu64 " bytes are wanted",
+                             function, what, address, size);
+    }
+    return NCCL_SUCCESS;
 }
 
 static nccl_result stream_good(const struct nccl_comm *comm, core_stream stream, const char *function)
@@ -41,8 +47,6 @@ static nccl_result stream_good(const struct nccl_comm *comm, core_stream stream,
     if (core_stream_info(comm->context, stream, &info) || info.context != comm->context)
         return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: the stream is not one of the communicator's device %d", function,
                          comm->device);
-    if (issue_is_captured(comm->context, stream))
-        return nccl_fail(NCCL_INVALID_USAGE, "%s: Flyt does not capture collectives in graphs", function);
     return NCCL_SUCCESS;
 }
 
@@ -86,11 +90,13 @@ static nccl_result collective(enum comm_kind kind, const void *in, void *out, ui
     struct nccl_job job = { .comm = comm, .stream = stream, .kind = NCCL_JOB_CALL };
     const struct comm_parts parts = comm_parts_of(kind, (unsigned)comm->rank, (unsigned)comm->ranks, (unsigned)root);
     job.call = (struct core_comm_call){ .kind = kind, .type = type, .root = (unsigned)root, .count = count };
+    job.in_size = parts.in * count * size_of(type);
+    job.out_size = parts.out * count * size_of(type);
     result = operation_set(comm, op, &job.call, function);
     if (result == NCCL_SUCCESS)
-        result = memory(in, parts.in * count * size_of(type), function, "sendbuff");
+        result = memory(in, job.in_size, function, "sendbuff");
     if (result == NCCL_SUCCESS)
-        result = memory(out, parts.out * count * size_of(type), function, "recvbuff");
+        result = memory(out, job.out_size, function, "recvbuff");
     job.call.in = parts.in ? (uint64_t)(uintptr_t)in : 0;
     job.call.out = parts.out ? (uint64_t)(uintptr_t)out : 0;
     if (result == NCCL_SUCCESS && count)

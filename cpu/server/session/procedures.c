@@ -27,7 +27,8 @@ static const uint8_t blocking[] = {
 
 /* What a graph may keep, and where its stream stands. */
 #define KEPT(X) X(LAUNCH, launch) X(SET, set) X(COPY, copy) X(COPY_BOX, copy_box) X(STREAM_WAIT, event_wait) \
-                X(EVENT_RECORD, event_record) X(VALUES, values) X(CONDITION, condition) X(GRAPH_END, graph_end)
+                X(EVENT_RECORD, event_record) X(VALUES, values) X(CONDITION, condition) X(GRAPH_END, graph_end) \
+                X(COMM_OP, comm_op) X(COMM_MESSAGES, comm_messages)
 #define STREAM_OF(NAME, name) static uint32_t *name##_stream(union call_args *args) { return &args->name.stream; }
 KEPT(STREAM_OF)
 #undef STREAM_OF

@@ -8,6 +8,8 @@
 
 #include "cpu/client/core/session/attach.h"
 #include "cpu/client/core/stream/context.h"
+#include "cpu/client/core/stream/managed.h"
+#include "cpu/client/core/stream/op.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 #include "cpu/common/cancel.h"
@@ -58,6 +60,39 @@ static void id_give(struct comm_ids *ids, uint32_t id)
     pthread_mutex_lock(&ids_lock);
     ids->used[id] = false;
     pthread_mutex_unlock(&ids_lock);
+}
+
+/* A communicator's name has its id in the lowest digit, and above it how many there were before it. */
+static uint64_t comms_made, names[FLYT_MAX_COMMS]; /* under ids_lock */
+
+static core_comm name_give(uint32_t id)
+{
+    pthread_mutex_lock(&ids_lock);
+    core_comm name = names[id] = ++comms_made * FLYT_MAX_COMMS + id;
+    pthread_mutex_unlock(&ids_lock);
+    return name;
+}
+
+/* False: it was closed. */
+static bool name_find(core_comm name, uint32_t *id)
+{
+    *id = (uint32_t)(name % FLYT_MAX_COMMS);
+    pthread_mutex_lock(&ids_lock);
+    bool there = name && names[*id] == name;
+    pthread_mutex_unlock(&ids_lock);
+    return there;
+}
+
+/* The id of a communicator that is closed now, which keeps it until id_give. False: it was closed before. */
+static bool name_take(core_comm name, uint32_t *id)
+{
+    *id = (uint32_t)(name % FLYT_MAX_COMMS);
+    pthread_mutex_lock(&ids_lock);
+    bool there = name && names[*id] == name;
+    if (there)
+        names[*id] = 0;
+    pthread_mutex_unlock(&ids_lock);
+    return there;
 }
 
 /* ---- the server ---- */
@@ -169,18 +204,20 @@ int core_link_close(uint32_t link)
 /* ---- communicators ---- */
 
 int core_comm_create(core_context *c, const uint8_t place[16], unsigned rank, const uint32_t *links_of, unsigned ranks,
-                     uint32_t *comm, char *why)
+                     core_comm *comm, char *why)
 {
     CANCEL_DEFERRED;
     comm_create_result result = { 0 };
+    uint32_t id;
     say(why, NULL);
     int code = context_enter(c);
+    *comm = 0;
     if (!code)
-        code = id_take(&comms, comm, why);
+        code = id_take(&comms, &id, why);
     if (code)
         return code;
     comm_create_args args = {
-        .comm = *comm, .context = c->wire, .rank = rank, .links = { ranks, (flyt_id *)(uintptr_t)links_of }
+        .comm = id, .context = c->wire, .rank = rank, .links = { ranks, (flyt_id *)(uintptr_t)links_of }
     };
     memcpy(args.place, place, sizeof args.place);
     code = wire_call(&core_session, FLYT_COMM_CREATE, ENCODE(comm_create_args), &args, ENCODE(comm_create_result),
@@ -188,19 +225,43 @@ int core_comm_create(core_context *c, const uint8_t place[16], unsigned rank, co
     say(why, result.why);
     xdr_free(ENCODE(comm_create_result), &result);
     if (code)
-        id_give(&comms, *comm);
+        id_give(&comms, id);
+    else
+        *comm = name_give(id);
     return code;
 }
 
-int core_comm_call(core_context *c, core_stream stream, uint32_t comm, const struct core_comm_call *call)
+/* Managed memory is the device's while work may use it, as before a kernel. */
+int collective_op(struct client_stream *s, const struct op *op)
+{
+    const struct op_collective *o = &op->collective;
+    bool comes;
+    int code = managed_work_begins(s, &comes);
+    if (o->one)
+        o->one->stream = s->wire;
+    else
+        o->messages->stream = s->wire;
+    const struct stream_call call =
+        o->one ? (struct stream_call){ FLYT_COMM_OP, ENCODE(comm_op_args), o->one, .weighty = true }
+               : (struct stream_call){ FLYT_COMM_MESSAGES, ENCODE(comm_messages_args), o->messages, .weighty = true,
+                                       .bytes = o->messages->messages.messages_len * sizeof(flyt_comm_message) };
+    if (!code)
+        code = stream_send(s, &call, NULL);
+    managed_work_sent(comes);
+    return code;
+}
+
+int core_comm_call(core_context *c, core_stream stream, core_comm comm, const struct core_comm_call *call)
 {
     CANCEL_DEFERRED;
     struct client_stream *s;
+    uint32_t id;
     int code = client_stream_enter(c, stream, &s);
+    if (!code && !name_find(comm, &id))
+        code = CORE_INVALID_HANDLE;
     if (code)
         return code;
-    comm_op_args args = { .stream = s->wire,
-                          .comm = comm,
+    comm_op_args args = { .comm = id,
                           .kind = call->kind,
                           .type = call->type,
                           .operation = call->operation,
@@ -210,15 +271,18 @@ int core_comm_call(core_context *c, core_stream stream, uint32_t comm, const str
                           .out = call->out,
                           .factor_at = call->factor_at };
     memcpy(args.factor, call->factor, sizeof args.factor);
-    return stream_send(s, &(struct stream_call){ FLYT_COMM_OP, ENCODE(comm_op_args), &args, .weighty = true }, NULL);
+    return op_submit(s, &(struct op){ .kind = OP_COLLECTIVE, .collective = { .one = &args } });
 }
 
-int core_comm_messages(core_context *c, core_stream stream, uint32_t comm, const struct core_comm_message *list,
+int core_comm_messages(core_context *c, core_stream stream, core_comm comm, const struct core_comm_message *list,
                        unsigned count)
 {
     CANCEL_DEFERRED;
     struct client_stream *s;
+    uint32_t id;
     int code = client_stream_enter(c, stream, &s);
+    if (!code && !name_find(comm, &id))
+        code = CORE_INVALID_HANDLE;
     if (!code && count > FLYT_MAX_COMM_MESSAGES)
         code = CORE_INVALID_VALUE;
     flyt_comm_message *sent = code ? NULL : calloc(count + 1, sizeof *sent);
@@ -226,25 +290,26 @@ int core_comm_messages(core_context *c, core_stream stream, uint32_t comm, const
         return code ? code : CORE_OUT_OF_MEMORY;
     for (unsigned i = 0; i < count; i++)
         sent[i] = (flyt_comm_message){ list[i].sends, list[i].peer, list[i].address, list[i].size };
-    comm_messages_args args = { s->wire, comm, { count, sent } };
-    const struct stream_call call = { FLYT_COMM_MESSAGES, ENCODE(comm_messages_args), &args, .weighty = true,
-                                      .bytes = count * sizeof *sent };
-    code = stream_send(s, &call, NULL);
+    comm_messages_args args = { .comm = id, .messages = { count, sent } };
+    code = op_submit(s, &(struct op){ .kind = OP_COLLECTIVE, .collective = { .messages = &args } });
     free(sent);
     return code;
 }
 
-int core_comm_status(uint32_t comm, int *status, char *why)
+int core_comm_status(core_comm comm, int *status, char *why)
 {
     CANCEL_DEFERRED;
-    comm_status_args args = { comm };
+    comm_status_args args;
     comm_status_result result = { 0 };
     say(why, NULL);
     *status = 0;
     int code = core_enter();
+    const bool there = name_find(comm, &args.comm);
     if (!code)
         code = wire_call(&core_session, FLYT_COMM_STATUS, ENCODE(comm_status_args), &args, ENCODE(comm_status_result),
                          &result);
+    if (!code && !there)
+        code = CORE_INVALID_HANDLE;
     if (!code)
         *status = result.status;
     say(why, result.why);
@@ -252,13 +317,16 @@ int core_comm_status(uint32_t comm, int *status, char *why)
     return code;
 }
 
-int core_comm_close(uint32_t comm, const char *abort)
+int core_comm_close(core_comm comm, const char *abort)
 {
     CANCEL_DEFERRED;
-    comm_close_args args = { comm, (char *)(uintptr_t)(abort ? abort : "") };
+    comm_close_args args = { .why = (char *)(uintptr_t)(abort ? abort : "") };
+    if (!name_take(comm, &args.comm))
+        return CORE_INVALID_HANDLE;
     int code = core_enter();
     if (!code)
         code = wire_send(&core_session, FLYT_COMM_CLOSE, ENCODE(comm_close_args), &args);
-    id_give(&comms, comm);
+    changes_note(); /* what graphs have kept of it must not be given to the next one of this id */
+    id_give(&comms, args.comm);
     return code;
 }

@@ -14,4 +14,5 @@ op_sender *const op_senders[OP_KINDS] = {
     [OP_CONDITION] = condition_op,
     [OP_GRAPH_END] = graph_end_op,
     [OP_EXTENT] = extent_op,
+    [OP_COLLECTIVE] = collective_op,
 };

@@ -23,10 +23,13 @@ enum op_kind {
     OP_CONDITION,
     OP_GRAPH_END,
     OP_EXTENT,
+    OP_COLLECTIVE,
     OP_KINDS
 };
 
 struct client_event;
+struct comm_messages_args;
+struct comm_op_args;
 struct loaded_function;
 
 struct op {
@@ -63,6 +66,11 @@ struct op {
         } event; /* recorded, or waited for */
         /* The arguments are the caller's; the stream in them does not count. bytes: of the calls in the bodies */
         struct op_condition { const struct condition_args *args; size_t bytes; } condition;
+        /* A collective, or messages. The arguments are the caller's; the stream in them does not count. */
+        struct op_collective {
+            struct comm_op_args *one; /* NULL: messages */
+            struct comm_messages_args *messages;
+        } collective;
         struct op_extent { uint64_t address, size; flyt_extent_state state; } extent;
         struct op_host { void (*function)(void *user, int status); void *user; bool on_error; } host;
     };
@@ -84,7 +92,7 @@ static inline int op_submit(struct client_stream *s, const struct op *op)
 /* ---- the rows ---- */
 
 op_sender copy_op, set_op, prefetch_op, values_op, launch_op, event_record_op, event_wait_op, event_across_op,
-    host_function_op, condition_op, graph_end_op, extent_op;
+    host_function_op, condition_op, graph_end_op, extent_op, collective_op;
 
 /* ---- sequence.c ---- */
 

@@ -171,6 +171,10 @@ static int take(struct stream_recorder *recorder, struct client_stream *s, const
         if (core_session.hello.capabilities & FLYT_CAP_KEPT_VALUES)
             return op_send(s, op);
         break;
+    case OP_COLLECTIVE:
+        if (core_session.hello.capabilities & FLYT_CAP_KEPT_COLLECTIVES)
+            return op_send(s, op);
+        break;
     case OP_SET:
         if (op->set.reach && !op->set.blocking)
             return op_send(s, op);
