@@ -48,6 +48,9 @@ NCCL_API nccl_result ncclCommInitRankScalable(struct nccl_comm **out, int ranks,
 NCCL_API nccl_result ncclCommInitAll(struct nccl_comm **comms, int count, const int *devices);
 NCCL_API nccl_result ncclCommSplit(struct nccl_comm *comm, int color, int key, struct nccl_comm **out,
                                    const struct nccl_config *config);
+NCCL_API nccl_result ncclCommShrink(struct nccl_comm *comm, const int *excluded, int count, struct nccl_comm **out,
+                                    const struct nccl_config *config, int flags);
+NCCL_API nccl_result ncclCommRevoke(struct nccl_comm *comm, int flags);
 NCCL_API nccl_result ncclCommFinalize(struct nccl_comm *comm);
 NCCL_API nccl_result ncclCommDestroy(struct nccl_comm *comm);
 NCCL_API nccl_result ncclCommAbort(struct nccl_comm *comm);

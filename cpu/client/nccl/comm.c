@@ -36,9 +36,9 @@ nccl_result nccl_comm_check(const struct nccl_comm *comm, const char *function)
     return result;
 }
 
+/* Without a configuration *blocking stays what it is. */
 static nccl_result blocks(const struct nccl_config *config, const char *function, bool *blocking)
 {
-    *blocking = true;
     if (!config)
         return NCCL_SUCCESS;
     if (config->magic != (unsigned)NCCL_CONFIG_MAGIC || config->size < sizeof *config)
@@ -183,7 +183,7 @@ static nccl_result begin(struct nccl_comm *comm, const struct nccl_making *given
 static nccl_result init_rank(struct nccl_comm **out, int ranks, const nccl_id *id, int rank,
                              const struct nccl_config *config, const char *function)
 {
-    struct nccl_making making = { .out = out };
+    struct nccl_making making = { .out = out, .blocking = true };
     core_context *context;
     int device;
     if (!out)
@@ -264,11 +264,20 @@ nccl_result ncclCommInitAll(struct nccl_comm **comms, int count, const int *devi
     return ncclGroupEnd();
 }
 
+/* One that new ones can be made of: also one that was revoked. */
+static nccl_result parent_check(const struct nccl_comm *parent, const char *function)
+{
+    return known(parent, function) == NCCL_SUCCESS && parent->revoked ? NCCL_SUCCESS
+                                                                      : nccl_comm_check(parent, function);
+}
+
 static nccl_result split(struct nccl_comm *parent, int color, int key, struct nccl_comm **out,
                          const struct nccl_config *config)
 {
     struct nccl_making making = { .parent = parent, .color = color, .key = key, .out = out };
-    nccl_result result = nccl_comm_check(parent, "ncclCommSplit");
+    nccl_result result = parent_check(parent, "ncclCommSplit");
+    if (result == NCCL_SUCCESS)
+        making.blocking = parent->making.blocking;
     if (result == NCCL_SUCCESS && (!out || (color < 0 && color != NCCL_SPLIT_NOCOLOR)))
         result = nccl_fail(NCCL_INVALID_ARGUMENT, "ncclCommSplit: newcomm is NULL, or color is %d", color);
     if (result == NCCL_SUCCESS)
@@ -286,6 +295,114 @@ nccl_result ncclCommSplit(struct nccl_comm *comm, int color, int key, struct ncc
 {
     NCCL_ENTER();
     return nccl_group_failed(split(comm, color, key, out, config));
+}
+
+/* ---- going on without some ranks ---- */
+
+nccl_result ncclCommRevoke(struct nccl_comm *comm, int flags)
+{
+    NCCL_ENTER();
+    nccl_result result = known(comm, __func__);
+    if (result == NCCL_SUCCESS && flags)
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: the flags are %d, and must be 0", __func__, flags);
+    if (result == NCCL_SUCCESS && !comm->revoked && !comm->made)
+        result = nccl_fail(NCCL_INVALID_USAGE, "%s: the communicator is not ready yet, or could not be made", __func__);
+    if (result != NCCL_SUCCESS)
+        return result;
+    nccl_cut(comm, "its program has revoked it");
+    comm->revoked = true;
+    atomic_store(&comm->state, (int)NCCL_SUCCESS);
+    return NCCL_SUCCESS;
+}
+
+/* A name that only these members of this communicator come to. */
+static void shrunk_name(const struct nccl_comm *parent, const bool *gone, uint8_t name[16])
+{
+    uint64_t halves[2] = { UINT64_C(0xcbf29ce484222325), UINT64_C(0x84222325cbf29ce4) };
+    const uint64_t prime = UINT64_C(0x100000001b3);
+    for (int half = 0; half < 2; half++) { /* FNV-1a */
+        for (unsigned i = 0; i < sizeof parent->place.name; i++)
+            halves[half] = (halves[half] ^ parent->place.name[i]) * prime;
+        halves[half] = (halves[half] ^ parent->shrinks) * prime;
+        for (int r = 0; r < parent->ranks; r++)
+            halves[half] = (halves[half] ^ gone[r]) * prime;
+    }
+    memcpy(name, halves, sizeof halves);
+}
+
+/* The remaining ranks meet in the store of the first of them that has one: the unique id's may be gone. */
+static nccl_result shrunk_place(struct nccl_comm *parent, const bool *gone, struct nccl_comm *comm,
+                                struct nccl_place *place)
+{
+    int home = -1;
+    comm->rank = comm->ranks = 0;
+    for (int r = 0; r < parent->ranks; r++) {
+        if (gone[r])
+            continue;
+        if (r == parent->rank)
+            comm->rank = comm->ranks;
+        comm->ranks++;
+        home = home < 0 && *parent->homes[r].uri ? r : home;
+    }
+    if (home < 0)
+        return nccl_fail(NCCL_SYSTEM_ERROR, "ncclCommShrink: no process of the remaining ranks could serve a store");
+    *place = parent->homes[home];
+    shrunk_name(parent, gone, place->name);
+    return NCCL_SUCCESS;
+}
+
+static nccl_result excluded_read(const struct nccl_comm *parent, const int *excluded, int count, bool *gone)
+{
+    for (int i = 0; i < count; i++) {
+        if (excluded[i] < 0 || excluded[i] >= parent->ranks || gone[excluded[i]])
+            return nccl_fail(NCCL_INVALID_ARGUMENT, "ncclCommShrink: rank %d is excluded; there are %d, each once",
+                             excluded[i], parent->ranks);
+        gone[excluded[i]] = true;
+    }
+    return gone[parent->rank] ? nccl_fail(NCCL_INVALID_ARGUMENT, "ncclCommShrink: rank %d calls it, and is excluded",
+                                          parent->rank)
+                              : NCCL_SUCCESS;
+}
+
+static nccl_result shrink(struct nccl_comm *parent, const int *excluded, int count, struct nccl_comm **out,
+                          const struct nccl_config *config, int flags)
+{
+    enum { ABORT = 1 };
+    struct nccl_making making = { .out = out };
+    nccl_result result = flags & ABORT ? known(parent, "ncclCommShrink") : parent_check(parent, "ncclCommShrink");
+    if (result == NCCL_SUCCESS && (!out || !excluded || count < 1 || flags & ~ABORT || !parent->homes))
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "ncclCommShrink: a pointer is NULL, %d ranks are excluded, the flags "
+                                                  "are %d, or the communicator could not be made", count, flags);
+    if (result == NCCL_SUCCESS) {
+        *out = NULL;
+        making.blocking = parent->making.blocking;
+        result = blocks(config, "ncclCommShrink", &making.blocking);
+    }
+    if (result != NCCL_SUCCESS)
+        return result;
+    bool *gone = calloc((unsigned)parent->ranks, sizeof *gone);
+    struct nccl_comm *comm = comm_new(0, 0, parent->context, parent->device);
+    result = gone && comm ? excluded_read(parent, excluded, count, gone)
+                          : nccl_fail(NCCL_SYSTEM_ERROR, "ncclCommShrink: no memory");
+    parent->shrinks += result == NCCL_SUCCESS;
+    if (result == NCCL_SUCCESS)
+        result = shrunk_place(parent, gone, comm, &making.place);
+    free(gone);
+    if (result != NCCL_SUCCESS) {
+        if (comm)
+            nccl_comm_free(comm);
+        return result;
+    }
+    if (flags & ABORT)
+        nccl_cut(parent, "its program goes on without some of its ranks");
+    return begin(comm, &making);
+}
+
+nccl_result ncclCommShrink(struct nccl_comm *comm, const int *excluded, int count, struct nccl_comm **out,
+                           const struct nccl_config *config, int flags)
+{
+    NCCL_ENTER();
+    return nccl_group_failed(shrink(comm, excluded, count, out, config, flags));
 }
 
 /* ---- ending ---- */
@@ -382,6 +499,8 @@ NCCL_ALIAS(ncclCommInitRankConfig);
 NCCL_ALIAS(ncclCommInitRankScalable);
 NCCL_ALIAS(ncclCommInitAll);
 NCCL_ALIAS(ncclCommSplit);
+NCCL_ALIAS(ncclCommShrink);
+NCCL_ALIAS(ncclCommRevoke);
 NCCL_ALIAS(ncclCommFinalize);
 NCCL_ALIAS(ncclCommDestroy);
 NCCL_ALIAS(ncclCommAbort);

@@ -24,6 +24,7 @@ struct rank_card {
     uint8_t process[16], gpu[16];
     int ranks, managed;
     char server[256];
+    struct nccl_place home;
 };
 
 struct rank_link {
@@ -80,6 +81,7 @@ static nccl_result introduce(struct nccl_comm *comm, struct rank_card *cards)
     char key[40];
     *own = (struct rank_card){ .ranks = comm->ranks, .managed = core_links_managed() };
     nccl_result result = process_name(own->process);
+    nccl_home(&own->home); /* without it the others cannot shrink to a communicator that begins with this rank */
     memcpy(own->gpu, core_device(comm->device)->uuid, sizeof own->gpu);
     core_server_address(own->server, sizeof own->server);
     snprintf(key, sizeof key, "rank_%d", comm->rank);
@@ -90,10 +92,13 @@ static nccl_result introduce(struct nccl_comm *comm, struct rank_card *cards)
         snprintf(key, sizeof key, "rank_%d", r);
         if (r != comm->rank)
             result = nccl_store_get(comm, key, &cards[r], &size);
-        if (result == NCCL_SUCCESS && (size != sizeof *cards || cards[r].ranks != comm->ranks))
+        if (result == NCCL_SUCCESS && size != sizeof *cards)
+            result = nccl_fail(NCCL_INVALID_USAGE, "rank %d uses another release of Flyt's libnccl.so.2", r);
+        if (result == NCCL_SUCCESS && cards[r].ranks != comm->ranks)
             result = nccl_fail(NCCL_INVALID_ARGUMENT, "rank %d has %d ranks, rank %d has another number", comm->rank,
                                comm->ranks, r);
         cards[r].server[sizeof cards[r].server - 1] = '\0';
+        cards[r].home.uri[sizeof cards[r].home.uri - 1] = '\0';
     }
     return result;
 }
@@ -228,11 +233,15 @@ nccl_result nccl_connect(struct nccl_comm *comm)
     char why[CORE_WHY_SIZE] = "";
     struct rank_card *cards = calloc((unsigned)comm->ranks, sizeof *cards);
     comm->links = malloc((unsigned)comm->ranks * sizeof *comm->links);
-    nccl_result result = cards && comm->links ? NCCL_SUCCESS : nccl_fail(NCCL_SYSTEM_ERROR, "no memory for ranks");
+    comm->homes = calloc((unsigned)comm->ranks, sizeof *comm->homes);
+    nccl_result result = cards && comm->links && comm->homes ? NCCL_SUCCESS
+                                                             : nccl_fail(NCCL_SYSTEM_ERROR, "no memory for ranks");
     for (int r = 0; comm->links && r < comm->ranks; r++)
         comm->links[r] = CORE_COMM_NEAR;
     if (result == NCCL_SUCCESS)
         result = introduce(comm, cards);
+    for (int r = 0; result == NCCL_SUCCESS && r < comm->ranks; r++)
+        comm->homes[r] = cards[r].home;
     if (result == NCCL_SUCCESS)
         result = distinct(comm, cards);
     if (result == NCCL_SUCCESS)
@@ -243,11 +252,12 @@ nccl_result nccl_connect(struct nccl_comm *comm)
         result = nccl_of_core(code, "a communicator", why);
         comm->made = result == NCCL_SUCCESS;
     }
+    explicit_bzero(cards, cards ? (unsigned)comm->ranks * sizeof *cards : 0);
     free(cards);
     return result;
 }
 
-void nccl_disconnect(struct nccl_comm *comm, const char *abort)
+void nccl_cut(struct nccl_comm *comm, const char *abort)
 {
     char why[CORE_WHY_SIZE];
     int status;
@@ -263,6 +273,13 @@ void nccl_disconnect(struct nccl_comm *comm, const char *abort)
         core_comm_status(comm->id, &status, why);
     free(comm->links);
     comm->links = NULL;
+}
+
+void nccl_disconnect(struct nccl_comm *comm, const char *abort)
+{
+    nccl_cut(comm, abort);
+    free(comm->homes);
+    comm->homes = NULL;
     comm_store_destroy(comm->store);
     comm_store_destroy(comm->tcp);
     comm->store = comm->tcp = NULL;

@@ -93,6 +93,17 @@ nccl_result ncclGetUniqueId(nccl_id *id)
     return NCCL_SUCCESS;
 }
 
+nccl_result nccl_home(struct nccl_place *home)
+{
+    nccl_result result = serve();
+    *home = (struct nccl_place){ 0 };
+    if (result != NCCL_SUCCESS)
+        return result;
+    snprintf(home->uri, sizeof home->uri, "%s", comm_store_server_uri(server));
+    memcpy(home->key, key, sizeof home->key);
+    return NCCL_SUCCESS;
+}
+
 bool nccl_place_of(const nccl_id *id, struct nccl_place *place)
 {
     if (memcmp(id->bytes, magic, sizeof magic) != 0 || id->bytes[NCCL_ID_SIZE - 1])
