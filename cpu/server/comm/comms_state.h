@@ -56,6 +56,7 @@ struct server_comm_operation {
     struct server_comm *comm;
     struct stream *stream; /* held */
     uint32_t ticket;
+    bool follows; /* it needs no marker */
     bool gated; /* the stream waits at its gate, for this ticket */
     bool cancelled;
     bool ready, over;        /* under comms.lock: its turn has come in its stream; it was carried out, or failed */

@@ -3,7 +3,8 @@
  *
  * At its turn an operation puts a marker behind the work before it and lets the stream wait at its gate, as a transfer
  * of a link does (links/transfer.c). When the marker is complete the executor makes it ready; the communicator's thread
- * carries it out; then the executor opens the gate.
+ * carries it out, and opens the gate. An operation that fails has its gate opened by the executor, behind its error.
+ * Where nothing, or an operation of the same communicator, stands before it in the stream, it is ready without marker.
  *
  * Memory is looked at when the call is served: device memory of this session, which the worker sees at its own
  * addresses. The program must not free it before the operation is complete.
@@ -47,6 +48,16 @@ static int call_carry_out(const struct comms_ways *ways, struct server_comm_oper
     return status;
 }
 
+static void tell_written(struct server_comm_operation *o)
+{
+    const struct gpu *gpu = o->inside.session->gpu;
+    for (unsigned i = 0; i < o->message_count; i++)
+        if (!o->messages[i].sends && o->messages[i].size)
+            gpu->host_view((uint64_t)(uintptr_t)o->messages[i].memory, o->messages[i].size, true);
+    if (!o->is_messages && o->out_size)
+        gpu->host_view((uint64_t)(uintptr_t)o->call.out, o->out_size, true);
+}
+
 void operation_carry_out(struct server_comm_operation *o)
 {
     const struct comms *comms = o->inside.session->comms;
@@ -57,6 +68,11 @@ void operation_carry_out(struct server_comm_operation *o)
                                : call_carry_out(ways, o, deadline, error);
     if (o->status < 0) /* wrong arguments, or no memory: the other ranks wait for it. Else it has ended by itself. */
         ways->abort(o->comm->comm, -ECANCELED, error);
+    if (o->status != 0)
+        return;
+    tell_written(o);
+    if (o->gated)
+        gate_pass(o->stream, o->ticket);
 }
 
 /* ---- the end ---- */
@@ -93,14 +109,15 @@ static void operation_give_up(struct server_comm_operation *o, CUresult r)
     operation_end(o, r);
 }
 
-static void tell_written(struct server_comm_operation *o)
+/* The thread takes it when those before it are over. */
+static void operation_begin(struct server_comm_operation *o)
 {
-    const struct gpu *gpu = o->inside.session->gpu;
-    for (unsigned i = 0; i < o->message_count; i++)
-        if (!o->messages[i].sends && o->messages[i].size)
-            gpu->host_view((uint64_t)(uintptr_t)o->messages[i].memory, o->messages[i].size, true);
-    if (!o->is_messages && o->out_size)
-        gpu->host_view((uint64_t)(uintptr_t)o->call.out, o->out_size, true);
+    struct comms *comms = o->inside.session->comms;
+    o->begun = true;
+    pthread_mutex_lock(&comms->lock);
+    o->ready = true;
+    pthread_cond_signal(&o->comm->wake);
+    pthread_mutex_unlock(&comms->lock);
 }
 
 /* In the executor. */
@@ -108,10 +125,7 @@ static void operation_go_on(struct inside *inside)
 {
     struct server_comm_operation *o = (struct server_comm_operation *)inside;
     struct session *session = inside->session;
-    struct comms *comms = session->comms;
     if (o->begun) {
-        if (o->status == 0)
-            tell_written(o);
         operation_end(o, comms_result(o->status));
         return;
     }
@@ -120,21 +134,26 @@ static void operation_go_on(struct inside *inside)
         operation_give_up(o, CUDA_ERROR_DEVICE_UNAVAILABLE);
         return;
     }
-    o->begun = true;
-    pthread_mutex_lock(&comms->lock);
-    o->ready = true;
-    pthread_cond_signal(&o->comm->wake);
-    pthread_mutex_unlock(&comms->lock);
+    operation_begin(o);
 }
 
 /* ---- its turn ---- */
 
-/* What the stream is given: a marker, and the gate. */
+/* Nothing that the stream was given before can still be under way when the thread comes to this operation. The work of
+   a blocking stream also stands behind that of the legacy stream. */
+static bool operation_follows(const struct server_comm_operation *o)
+{
+    const struct stream *stream = o->stream;
+    bool behind_own = stream->collective_of == o->comm && stream->collective == stream->issued;
+    return stream->flags & CU_STREAM_NON_BLOCKING && (behind_own || atomic_load(&stream->done) >= stream->issued);
+}
+
+/* What the stream is given: a marker if need be, and the gate. */
 static CUresult operation_give(struct session *session, struct server_comm_operation *o)
 {
     struct stream *stream = o->stream;
     CUresult r = gate_take(session, stream);
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS && !o->follows)
         r = inside_wait(&o->inside, stream, false);
     if (r == CUDA_SUCCESS)
         r = gate_wait(session, stream, &o->ticket);
@@ -146,11 +165,18 @@ static CUresult operation_give(struct session *session, struct server_comm_opera
 static int operation_issue(struct session *session, struct call *call)
 {
     struct server_comm_operation *o = (struct server_comm_operation *)call->inside;
+    o->follows = operation_follows(o);
     CUresult r = operation_give(session, o);
-    if (r == CUDA_SUCCESS)
-        completion_wait(session, o->stream, &o->inside.waiter);
-    else
+    if (r != CUDA_SUCCESS) {
         operation_give_up(o, r);
+        return CUDA_SUCCESS;
+    }
+    o->stream->collective_of = o->comm;
+    o->stream->collective = call->number;
+    if (o->follows)
+        operation_begin(o);
+    else
+        completion_wait(session, o->stream, &o->inside.waiter);
     return CUDA_SUCCESS;
 }
 
@@ -282,8 +308,9 @@ static struct server_comm_operation *operation_new(struct session *session, stru
     o->comm = comm;
     o->stream = call->stream;
     bool good =
-        call->stream->context == comm->context && (messages ? messages_prepare(session, o, &call->args.comm_messages)
-                                                            : call_prepare(session, o, &call->args.comm_op));
+        call->stream->context == comm->context && !call->stream->depth &&
+        (messages ? messages_prepare(session, o, &call->args.comm_messages)
+                  : call_prepare(session, o, &call->args.comm_op));
     if (!good) {
         free(o->messages);
         free(o);

@@ -90,9 +90,10 @@ CUresult gate_wait(struct session *session, struct stream *stream, uint32_t *tic
 
 void gate_pass(struct stream *stream, uint32_t ticket)
 {
-    uint32_t *gate = stream->gate;
-    if (gate && (int32_t)(ticket - __atomic_load_n(gate, __ATOMIC_ACQUIRE)) > 0)
-        __atomic_store_n(gate, ticket, __ATOMIC_RELEASE);
+    uint32_t *gate = stream->gate, now = gate ? __atomic_load_n(gate, __ATOMIC_ACQUIRE) : ticket;
+    while ((int32_t)(ticket - now) > 0 && /* a thread that opens it further must not be undone */
+           !__atomic_compare_exchange_n(gate, &now, ticket, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
+        ;
 }
 
 void gate_give(struct stream *stream)

@@ -85,6 +85,9 @@ struct stream {
     uint32_t *gate;                       /* host's view, NULL: none yet */
     CUdeviceptr gate_address;
     uint32_t gate_ticket;                 /* the last one waited for */
+    /* the last collective that it was given: of which communicator, which may have gone; its number */
+    const void *collective_of;
+    uint64_t collective;
     /* of a stream that the client does not know: conditions run their bodies there (condition.c) */
     bool inner;
     unsigned depth;                       /* conditions that it stands in */
