@@ -3,6 +3,7 @@
  * all. ranks.py starts it. Rank 0's process writes the unique id into ID_FILE. Modes:
  *   all      each function, its results against a model
  *   lost     a collective that never ends, since the process of the last rank is killed; the others go on without it
+ *   shrink   the same, of the process of the first ranks, which has made the unique id; the others shrink
  *   wrong    what is refused
  *   none     what is refused where the server has no communicators, or there are no random bytes
  * The last line that it prints is "ok".
@@ -201,6 +202,14 @@ static void collectives(void)
         }
 }
 
+static void collectives_once(void)
+{
+    for (int i = 0; i < count; i++)
+        GOOD(call(ALL_GATHER, i, COUNT, 0));
+    for (int i = 0; i < count; i++)
+        NEED(numbers_of(i, own[i].out, COUNT * ranks)[COUNT] == value(1, 0), "gathered");
+}
+
 /* To all, and from all, in one group; then around, where each rank sends first. */
 static void messages(void)
 {
@@ -282,16 +291,218 @@ static void splits(void)
     }
 }
 
+/* ---- memory of the host, and managed memory ---- */
+
+static void other_memory(void)
+{
+    enum { WAYS = 3 };
+    int *in[WAYS][MOST], *out[WAYS][MOST];
+    fill();
+    for (int i = 0; i < count; i++) {
+        CUDA(cuCtxSetCurrent(own[i].context));
+        CUdeviceptr managed[2];
+        for (int side = 0; side < 2; side++)
+            CUDA(cuMemAllocManaged(&managed[side], COUNT * 4, CU_MEM_ATTACH_GLOBAL));
+        CUDA(cuMemAllocHost((void **)&in[0][i], COUNT * 4));
+        CUDA(cuMemAllocHost((void **)&out[0][i], COUNT * MOST * 4));
+        in[1][i] = at(managed[0]);
+        out[1][i] = at(managed[1]);
+        in[2][i] = aligned_alloc(4096, 1 << 20);
+        out[2][i] = in[2][i] + COUNT;
+        CUDA(cuMemHostRegister(in[2][i], 1 << 20, 0));
+        for (int way = 0; way < WAYS; way++)
+            for (int k = 0; k < COUNT; k++)
+                in[way][i][k] = value(first + i, k);
+    }
+    for (int way = 0; way < WAYS; way++) {
+        GOOD(ncclGroupStart());
+        for (int i = 0; i < count; i++)
+            GOOD(ncclAllReduce(in[way][i], out[way][i], COUNT, INT32, SUM, own[i].comm, stream_of(i)));
+        GOOD(ncclGroupEnd());
+        for (int i = 0; i < count; i++)
+            CUDA(cuStreamSynchronize(own[i].stream));
+        for (int i = 0; i < count; i++)
+            for (int k = 0; k < COUNT; k++)
+                NEED(out[way][i][k] == sum(k), "memory %d, rank %d, %d: %d", way, first + i, k, out[way][i][k]);
+    }
+    /* to the device, and from it, around */
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++)
+        for (int way = 0; way < WAYS; way++) {
+            int before = (first + i + ranks - 1) % ranks, behind = (first + i + 1) % ranks;
+            GOOD(ncclSend(in[way][i], COUNT, INT32, behind, own[i].comm, stream_of(i)));
+            GOOD(ncclRecv(out[WAYS - 1 - way][i], COUNT, INT32, before, own[i].comm, stream_of(i)));
+        }
+    GOOD(ncclGroupEnd());
+    for (int i = 0; i < count; i++)
+        CUDA(cuStreamSynchronize(own[i].stream));
+    for (int i = 0; i < count; i++)
+        for (int way = 0; way < WAYS; way++)
+            for (int k = 0; k < COUNT; k += 7)
+                NEED(out[way][i][k] == value((first + i + ranks - 1) % ranks, k), "a message, memory %d", way);
+    /* the root's own list, in place: gathered into pinned memory */
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++)
+        GOOD(ncclGather(in[0][i], out[0][i], COUNT, INT32, 0, own[i].comm, stream_of(i)));
+    GOOD(ncclGroupEnd());
+    for (int i = 0; i < count; i++) {
+        CUDA(cuStreamSynchronize(own[i].stream));
+        for (int k = 0; first + i == 0 && k < COUNT * ranks; k++)
+            NEED(out[0][0][k] == value(k / COUNT, k % COUNT), "gathered: %d", k);
+    }
+    for (int i = 0; i < count; i++) {
+        CUDA(cuCtxSetCurrent(own[i].context));
+        CUDA(cuMemFreeHost(in[0][i]));
+        CUDA(cuMemFreeHost(out[0][i]));
+        CUDA(cuMemFree((CUdeviceptr)(uintptr_t)in[1][i]));
+        CUDA(cuMemFree((CUdeviceptr)(uintptr_t)out[1][i]));
+        CUDA(cuMemHostUnregister(in[2][i]));
+        free(in[2][i]);
+    }
+}
+
+/* ---- captured streams ---- */
+
+/* An all-reduce, messages around, and behind both, in a stream that joins the capture, a broadcast of pinned memory. */
+static void capture(int i, int *pinned, CUgraphExec *executable)
+{
+    CUstream second;
+    CUevent forked, joined;
+    CUgraph graph;
+    struct nccl_comm *comm = own[i].comm;
+    const size_t part = COUNT * 4;
+    CUDA(cuCtxSetCurrent(own[i].context));
+    CUDA(cuStreamCreate(&second, 1));
+    CUDA(cuEventCreate(&forked, CU_EVENT_DISABLE_TIMING));
+    CUDA(cuEventCreate(&joined, CU_EVENT_DISABLE_TIMING));
+    CUDA(cuStreamBeginCapture(own[i].stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    GOOD(ncclAllReduce(at(own[i].in), at(own[i].out), COUNT, INT32, SUM, comm, stream_of(i)));
+    GOOD(ncclGroupStart());
+    GOOD(ncclSend(at(own[i].in), COUNT, INT32, (first + i + 1) % ranks, comm, stream_of(i)));
+    GOOD(ncclRecv(at(own[i].out + part), COUNT, INT32, (first + i + ranks - 1) % ranks, comm, stream_of(i)));
+    GOOD(ncclGroupEnd());
+    CUDA(cuEventRecord(forked, own[i].stream));
+    CUDA(cuStreamWaitEvent(second, forked, 0));
+    GOOD(ncclBroadcast(pinned, pinned, 1, INT32, ranks - 1, comm, (core_stream)(uintptr_t)second));
+    CUDA(cuEventRecord(joined, second));
+    CUDA(cuStreamWaitEvent(own[i].stream, joined, 0));
+    CUDA(cuMemcpyHtoDAsync(own[i].out + 2 * part, pinned, 4, own[i].stream));
+    CUDA(cuStreamEndCapture(own[i].stream, &graph));
+    CUDA(cuGraphInstantiate(executable, graph, 0));
+    CUDA(cuGraphDestroy(graph));
+    CUDA(cuStreamDestroy(second));
+    CUDA(cuEventDestroy(forked));
+    CUDA(cuEventDestroy(joined));
+}
+
+static void captured(CUgraphExec executables[MOST])
+{
+    static int *pinned[MOST];
+    for (int i = 0; i < count; i++) {
+        CUDA(cuMemAllocHost((void **)&pinned[i], 4));
+        capture(i, pinned[i], &executables[i]);
+    }
+    for (int turn = 0; turn < 3; turn++) {
+        fill();
+        for (int i = 0; i < count; i++) {
+            *pinned[i] = 10 * (first + i) + turn;
+            CUDA(cuGraphLaunch(executables[i], own[i].stream));
+        }
+        for (int i = 0; i < count; i++) {
+            const int *got = numbers_of(i, own[i].out, 2 * COUNT + 1);
+            for (int k = 0; k < COUNT; k++)
+                NEED(got[k] == sum(k) && got[COUNT + k] == value((first + i + ranks - 1) % ranks, k),
+                     "captured, turn %d, rank %d, %d: %d, %d", turn, first + i, k, got[k], got[COUNT + k]);
+            NEED(got[2 * COUNT] == 10 * (ranks - 1) + turn && *pinned[i] == 10 * (ranks - 1) + turn,
+                 "captured, turn %d: %d", turn, got[2 * COUNT]);
+        }
+        collectives_once(); /* between launches */
+    }
+}
+
+/* ---- what was revoked ---- */
+
+/* While a collective waits for the last rank. Afterwards there are new ones with the same ranks. */
+static void revoked(void)
+{
+    struct nccl_comm *parts[MOST], *smaller[MOST] = { NULL };
+    int none[] = { 0 };
+    for (int i = 0; i < count; i++)
+        if (first + i < ranks - 1)
+            GOOD(call(ALL_REDUCE, i, COUNT, 0));
+    for (int i = 0; i < count; i++) {
+        nccl_result error = NCCL_REMOTE_ERROR;
+        double begin = now();
+        NEED(ncclCommRevoke(own[i].comm, 1) == NCCL_INVALID_ARGUMENT, "flags");
+        GOOD(ncclCommRevoke(own[i].comm, 0));
+        NEED(now() < begin + 0.5, "revoking: %.2f s", now() - begin);
+        GOOD(ncclCommRevoke(own[i].comm, 0));
+        GOOD(ncclCommGetAsyncError(own[i].comm, &error));
+        GOOD(error);
+        NEED(call(ALL_REDUCE, i, 1, 0) == NCCL_INVALID_USAGE, "a revoked communicator");
+        NEED(ncclCommFinalize(own[i].comm) == NCCL_INVALID_USAGE, "a revoked communicator's end");
+    }
+    for (int i = 0; i < count; i++) {
+        CUDA(cuCtxSetCurrent(own[i].context));
+        cuStreamSynchronize(own[i].stream); /* an error where another rank was quicker to revoke */
+    }
+    fill();
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++)
+        GOOD(ncclCommSplit(own[i].comm, 0, first + i, &parts[i], NULL));
+    GOOD(ncclGroupEnd());
+    NEED(ncclCommShrink(parts[0], none, 0, &smaller[0], NULL, 0) == NCCL_INVALID_ARGUMENT, "nobody is excluded");
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++) {
+        int excluded[] = { ranks - 1, 0 };
+        if (first + i == ranks - 1)
+            continue;
+        NEED(ncclCommShrink(parts[i], &ranks, 1, &smaller[i], NULL, 0) == NCCL_INVALID_ARGUMENT, "no rank");
+        GOOD(ncclCommShrink(parts[i], excluded, 1, &smaller[i], NULL, 0));
+    }
+    nccl_result ended = ncclGroupEnd();
+    NEED(ended == (first + count == ranks && count == 1 ? NCCL_SUCCESS : NCCL_INVALID_ARGUMENT), "group: %d", ended);
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++) {
+        int excluded[] = { ranks - 1 };
+        if (first + i < ranks - 1)
+            GOOD(ncclCommShrink(parts[i], excluded, 1, &smaller[i], NULL, 0));
+    }
+    GOOD(ncclGroupEnd());
+    for (int i = 0; i < count; i++) {
+        int number = 0, root = 0;
+        struct nccl_comm *comm = smaller[i] ? smaller[i] : parts[i];
+        GOOD(ncclCommCount(comm, &number));
+        NEED(number == ranks - (smaller[i] != NULL), "%d ranks", number);
+        if (smaller[i])
+            GOOD(ncclBroadcast(at(own[i].in), at(own[i].out), COUNT, INT32, root, smaller[i], stream_of(i)));
+        GOOD(ncclAllGather(at(own[i].in), at(own[i].out + (CUdeviceptr)(smaller[i] ? COUNT * 4 : 0)), COUNT / MOST,
+                           INT32, parts[i], stream_of(i)));
+    }
+    for (int i = 0; i < count; i++) {
+        const int *got = numbers_of(i, own[i].out, 2 * COUNT) + (smaller[i] ? COUNT : 0);
+        for (int k = 0; k < COUNT / MOST * ranks; k++)
+            NEED(got[k] == value(k / (COUNT / MOST), k % (COUNT / MOST)), "behind a revoked one: %d", got[k]);
+        NEED(!smaller[i] || numbers_of(i, own[i].out, COUNT)[9] == value(0, 9), "a smaller one");
+        if (smaller[i])
+            GOOD(ncclCommDestroy(smaller[i]));
+        GOOD(ncclCommDestroy(parts[i]));
+    }
+}
+
 static void all_functions(void)
 {
     void *memory, *handle;
     int version;
     GOOD(ncclGetVersion(&version));
     NEED(version == 22809, "version %d", version);
+    CUgraphExec executables[MOST];
     collectives();
     messages();
+    other_memory();
     own_operations();
     splits();
+    captured(executables);
     CUDA(cuCtxSetCurrent(own[0].context));
     GOOD(ncclMemAlloc(&memory, 1 << 20));
     GOOD(ncclCommRegister(own[0].comm, memory, 1 << 20, &handle));
@@ -303,13 +514,52 @@ static void all_functions(void)
         GOOD(ncclCommGetAsyncError(own[i].comm, &error));
         GOOD(error);
         GOOD(ncclCommFinalize(own[i].comm));
+    }
+    revoked();
+    for (int i = 0; i < count; i++)
         GOOD(ncclCommDestroy(own[i].comm));
+    /* what was captured of it, behind its end */
+    for (int i = 0; i < count; i++) {
+        NEED(cuGraphLaunch(executables[i], own[i].stream) == CUDA_ERROR_INVALID_HANDLE, "a launch without one");
+        CUDA(cuGraphExecDestroy(executables[i]));
     }
 }
 
 /* ---- a rank that is lost ---- */
 
-static void lost(void)
+/* The first ranks, so many, are gone. */
+static void shrink(int gone)
+{
+    struct nccl_comm *smaller[MOST];
+    int excluded[MOST] = { 0, 1, 2, 3 };
+    double begin = now();
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++)
+        GOOD(ncclCommShrink(own[i].comm, excluded, gone, &smaller[i], NULL, 1));
+    GOOD(ncclGroupEnd());
+    NEED(now() < begin + 2, "shrinking: %.2f s", now() - begin);
+    for (int i = 0; i < count; i++) {
+        CUDA(cuCtxSetCurrent(own[i].context));
+        cuStreamSynchronize(own[i].stream);
+        GOOD(ncclCommDestroy(own[i].comm));
+        own[i].comm = smaller[i];
+    }
+    fill();
+    for (int i = 0; i < count; i++)
+        GOOD(call(ALL_GATHER, i, COUNT, 0));
+    for (int i = 0; i < count; i++) {
+        int rank = -1;
+        const int *got = numbers_of(i, own[i].out, COUNT * (ranks - gone));
+        for (int k = 0; k < COUNT * (ranks - gone); k++)
+            NEED(got[k] == value(gone + k / COUNT, k % COUNT), "smaller: %d: %d", k, got[k]);
+        GOOD(ncclCommUserRank(own[i].comm, &rank));
+        NEED(rank == first + i - gone, "rank %d", rank);
+        GOOD(ncclCommDestroy(own[i].comm));
+    }
+}
+
+/* gone: the first ranks, so many; 0: the last one. */
+static void lost(int gone)
 {
     char line[16];
     fill();
@@ -317,7 +567,7 @@ static void lost(void)
         GOOD(call(ALL_REDUCE, i, COUNT, 0));
     for (int i = 0; i < count; i++)
         numbers_of(i, own[i].out, 1);
-    if (first + count == ranks) {
+    if (gone ? first == 0 : first + count == ranks) {
         printf("victim\n");
         pause();
     }
@@ -332,6 +582,10 @@ static void lost(void)
             GOOD(ncclCommGetAsyncError(own[i].comm, &error));
         NEED(error == NCCL_REMOTE_ERROR && now() < begin + 1, "error %d after %.2f s", error, now() - begin);
         NEED(strstr(ncclGetLastError(own[i].comm), "rank "), "the reason");
+    }
+    if (gone) {
+        shrink(gone);
+        return;
     }
     begin = now();
     for (int i = 0; i < count; i++)
@@ -411,11 +665,18 @@ static void wrong(const nccl_id *id)
         GOOD(ncclCommInitRank(&two[r], 2, foreign, r));
     REFUSED(ncclGroupEnd(), NCCL_INVALID_USAGE, "duplicate GPU");
     NEED(!two[0] && !two[1], "a communicator that could not be made");
-    /* a captured stream */
-    CUgraph graph;
-    CUDA(cuStreamBeginCapture(own[0].stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    REFUSED(ncclAllReduce(in, out, 1, INT32, SUM, comm, s), NCCL_INVALID_USAGE, "capture");
-    CUDA(cuStreamEndCapture(own[0].stream, &graph));
+    /* buffers that end too early */
+    CUdeviceptr small;
+    void *pinned;
+    CUDA(cuMemAllocManaged(&small, 1000, CU_MEM_ATTACH_GLOBAL));
+    CUDA(cuMemAllocHost(&pinned, 1000));
+    const size_t far = (size_t)1 << 32;
+    REFUSED(ncclAllReduce(in, out, far, INT32, SUM, comm, s), NCCL_INVALID_ARGUMENT, "sendbuff");
+    REFUSED(ncclAllReduce(at(small), out, far, INT32, SUM, comm, s), NCCL_INVALID_ARGUMENT, "ends too early");
+    REFUSED(ncclAllReduce(pinned, out, far, INT32, SUM, comm, s), NCCL_INVALID_ARGUMENT, "ends too early");
+    REFUSED(ncclRecv(at((uintptr_t)pinned + 999), 2, 0, 1, comm, s), NCCL_INVALID_ARGUMENT, "ends too early");
+    CUDA(cuMemFree(small));
+    CUDA(cuMemFreeHost(pinned));
     /* one that does not block */
     nccl_result error = NCCL_IN_PROGRESS;
     GOOD(ncclGetUniqueId(&foreign));
@@ -462,7 +723,9 @@ int main(int argc, char **argv)
     exchange_id(argv[5], &id);
     init(&id);
     if (strcmp(argv[1], "lost") == 0)
-        lost();
+        lost(0);
+    else if (strcmp(argv[1], "shrink") == 0)
+        lost(ranks == MOST ? 2 : 1);
     else if (strcmp(argv[1], "wrong") == 0)
         wrong(&id);
     else

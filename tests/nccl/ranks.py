@@ -2,10 +2,11 @@
 """tests/nccl/ranks.py BIN PROGRAM: GPU servers, and PROGRAM (ranks.c), whose ranks use Flyt's libnccl.so.2.
 
 shows: nccl: each function of libnccl.so.2 with one process for four GPUs, with two processes for two GPUs each, of two
-  servers, and with three processes for one GPU each, over TCP and TLS
+  servers, and with three processes for one GPU each, over TCP and TLS; also captured in graphs, with pinned and managed
+  memory
 shows: nccl: a rank's process that is killed is an error of every other rank within a second; aborting is local, and
-  the programs and their GPUs go on
-shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks and captured streams are refused by name
+  the programs and their GPUs go on, also with a communicator of the ranks that are left, or behind a revoked one
+shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks, buffers that end too early: refused by name
 shows: nccl: a server without communicators is named; without random bytes no unique id is made
 """
 import os
@@ -116,6 +117,19 @@ def a_killed_rank():
             ranks.programs[number].stdin.write("go on\n")
             ranks.programs[number].stdin.flush()
         ranks.good(range(2))
+
+
+@case
+def ranks_that_are_left_shrink():
+    with Ranks("shrink", "tcp", [2, 1, 1]) as ranks:
+        ranks.line_of(0, "victim")
+        for number in 1, 2:
+            ranks.line_of(number, "ready")
+        ranks.programs[0].send_signal(signal.SIGKILL)
+        for number in 1, 2:
+            ranks.programs[number].stdin.write("go on\n")
+            ranks.programs[number].stdin.flush()
+        ranks.good([1, 2])
 
 
 @case

@@ -2,13 +2,18 @@
 ifeq ($(FLAVOUR),plain)
 PYTORCH_RUN := tests/pytorch/run $(BIN)
 LONG_TESTS  += "$(PYTORCH_RUN)@3600"
+# torch.distributed on Flyt's libnccl.so.2, in the same root.
+PYTORCH_DISTRIBUTED := tests/pytorch/distributed $(BIN)
+LONG_TESTS  += "$(PYTORCH_DISTRIBUTED)@1800"
 # PyPI's PyTorch on the null device: 5.4 GB, two minutes to install.
 PYTORCH_WHEEL := tests/pytorch/wheel $(BIN)
 LONG_TESTS  += "$(PYTORCH_WHEEL)@1800"
 
-.PHONY: check-pytorch check-pytorch-wheel
+.PHONY: check-pytorch check-pytorch-distributed check-pytorch-wheel
 check-pytorch: all
 	@$(PYTORCH_RUN)
+check-pytorch-distributed: all
+	@$(PYTORCH_DISTRIBUTED)
 check-pytorch-wheel: all
 	@$(PYTORCH_WHEEL)
 endif
