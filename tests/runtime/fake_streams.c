@@ -138,6 +138,17 @@ int core_values(core_context *c, core_stream stream, const struct core_value *li
     (void)c, (void)list, (void)count;
     return fake_note("core_values", stream, false);
 }
+int core_comm_call(core_context *c, core_stream stream, core_comm comm, const struct core_comm_call *call)
+{
+    (void)c, (void)comm, (void)call;
+    return fake_note("core_comm_call", stream, false);
+}
+int core_comm_messages(core_context *c, core_stream stream, core_comm comm, const struct core_comm_message *list,
+                       unsigned count)
+{
+    (void)c, (void)comm, (void)list, (void)count;
+    return fake_note("core_comm_messages", stream, false);
+}
 /* A condition notes where it was given; what its bodies have is noted as given to the stream below. */
 enum { INNER_STREAM = 77 };
 static int conditions;
