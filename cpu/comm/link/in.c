@@ -240,12 +240,18 @@ static void hear_bye(struct comm_channel *c)
     link->heard_due = link->at_end = true;
 }
 
+/* Behind BYE an end sends nothing of its own. It still answers what the other one sends, which may be its BYE. */
+static bool answers(enum comm_record_kind kind)
+{
+    return kind == RECORD_CREDIT || kind == RECORD_DONE || kind == RECORD_BEAT || kind == RECORD_HEARD;
+}
+
 /* A record's head is there. */
 static void begin_record(struct comm_channel *c, const uint8_t head[RECORD_SIZE])
 {
     struct comm_link *link = c->link;
     struct comm_record record;
-    if (!comm_record_get(head, c->index, &record) || c->bye_heard) {
+    if (!comm_record_get(head, c->index, &record) || (c->bye_heard && !answers(record.kind))) {
         wrong(link, "the peer sent no record of a link");
         return;
     }

@@ -10,7 +10,7 @@
  *   REFUSE   the receiver does not take it; extra: errno
  *   ABORT    extra: errno; note: the first bytes of the reason
  *   BEAT     the peer lives
- *   BYE      on every channel: nothing follows. HEARD, on channel 0: all of them were read
+ *   BYE      on every channel: only CREDIT, DONE, BEAT and HEARD follow. HEARD, on channel 0: all BYEs were read
  */
 #ifndef FLYT_COMM_LINK_RECORD_H
 #define FLYT_COMM_LINK_RECORD_H
