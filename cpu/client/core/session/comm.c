@@ -212,6 +212,10 @@ int core_comm_create(core_context *c, const uint8_t place[16], unsigned rank, co
     say(why, NULL);
     int code = context_enter(c);
     *comm = 0;
+    if (!code && c->session != &core_session) {
+        say(why, "the GPU is of another server than the program's first one; start a process for each server");
+        code = CORE_NOT_SUPPORTED;
+    }
     if (!code)
         code = id_take(&comms, &id, why);
     if (code)
