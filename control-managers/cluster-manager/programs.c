@@ -275,6 +275,18 @@ void program_refused(struct cluster *cluster, struct program *program, const cha
 /* New programs of one VM: at once, and per second from then on. */
 enum { VM_REQUESTS = 2000, VM_REQUESTS_PER_SECOND = 100 };
 
+/* Whether the VM may have one more program, which is counted; if not, why in text. */
+static ctl_code admit(struct vm *vm, char text[CTL_MAX_TEXT + 1])
+{
+    if (!rate_passes(&vm->requests, VM_REQUESTS, VM_REQUESTS_PER_SECOND))
+        return (ctl_code)explain(text, CTL_BUSY, "VM %s starts more than %d programs per second: try again later",
+                                 vm->row.name, VM_REQUESTS_PER_SECOND);
+    if (vm->program_count >= CTL_MAX_PROGRAMS)
+        return (ctl_code)explain(text, CTL_NO_ROOM, "VM %s runs %d programs, more are not served", vm->row.name,
+                                 CTL_MAX_PROGRAMS);
+    return CTL_OK;
+}
+
 void client_handle_request(struct conn *conn, struct loop_call *call, void *object)
 {
     const client_request_args *args = object;
@@ -288,18 +300,12 @@ void client_handle_request(struct conn *conn, struct loop_call *call, void *obje
     }
     struct cluster *cluster = vm->cluster;
     struct program *program = map_get_id(&vm->by_key, args->prog.key);
-    if (!program && !rate_passes(&vm->requests, VM_REQUESTS, VM_REQUESTS_PER_SECOND)) {
-        snprintf(buffers.text, sizeof buffers.text, "VM %s starts more than %d programs per second: try again later",
-                 vm->row.name, VM_REQUESTS_PER_SECOND);
-        code = CTL_BUSY;
-    } else if (!program && vm->program_count >= CTL_MAX_PROGRAMS) {
-        snprintf(buffers.text, sizeof buffers.text, "VM %s runs %d programs, more are not served", vm->row.name,
-                 CTL_MAX_PROGRAMS);
-        code = CTL_NO_ROOM;
-    } else if (!program) {
+    if (!program && (code = admit(vm, buffers.text)) == CTL_OK) {
         program = program_create(cluster, vm, &args->prog, 0);
         code = program ? server_seek(cluster, program, args->wait, args->wait_ms, buffers.text)
                        : (ctl_code)explain(buffers.text, CTL_INTERNAL, "no memory for another program");
+    } else if (!program) {
+        /* refused below */
     } else if (program->state == ADMIN_PROGRAM_LOST) {
         program->tries = 0; /* it makes its session again: recovery.c */
         program->avoid_count = 0;
@@ -434,6 +440,30 @@ static void adopt(struct cluster *cluster, struct vm *vm, const client_running *
         program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
 }
 
+/* Those that this manager does not know are new ones, and as many of them are taken as a VM may start. Informs it of
+   the others. */
+static void adopt_all(struct cluster *cluster, struct vm *vm, const client_register_args *args)
+{
+    char text[CTL_MAX_TEXT + 1] = "";
+    unsigned refused = 0;
+    for (u_int i = 0; i < args->programs.programs_len; i++) {
+        const client_running *running = &args->programs.programs_val[i];
+        const struct program *known = map_get_id(&cluster->programs, running->id);
+        ctl_code code = known && known->vm == vm ? CTL_OK : admit(vm, text);
+        if (code == CTL_OK) {
+            adopt(cluster, vm, running);
+            continue;
+        }
+        struct program unknown = { .vm = vm, .key = running->prog.key };
+        program_notify(cluster, &unknown, running->server ? CLIENT_EVENT_LOST : CLIENT_EVENT_ANSWER, code, text);
+        refused++;
+    }
+    struct event_about which = { .vm = vm->row.name };
+    if (refused)
+        cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%u programs that it named: %.900s", refused,
+                      text);
+}
+
 /* A program that was frozen while it was suspended, and has been restored on this VM. */
 void client_handle_thawed(struct conn *conn, struct loop_call *call, void *object)
 {
@@ -448,7 +478,7 @@ void client_handle_thawed(struct conn *conn, struct loop_call *call, void *objec
     client_answer answer = { .status = { CTL_OK, text }, .key = running->prog.key };
     if (running->server != CLIENT_SUSPENDED || running->id || program)
         answer.status.code = explain(text, CTL_INVALID, "this program is no new one that is suspended");
-    else
+    else if ((answer.status.code = admit(vm, text)) == CTL_OK)
         adopt(vm->cluster, vm, running);
     program = answer.status.code == CTL_OK ? map_get_id(&vm->by_key, running->prog.key) : NULL;
     answer.prog = program ? program->id : 0;
@@ -489,8 +519,7 @@ void client_handle_register(struct conn *conn, struct loop_call *call, void *obj
                   conn_peer(conn), session_of(conn)->hello.software, args->programs.programs_len);
     end_unnamed(cluster, vm, args);
     map_free(&vm->by_key);                      /* a client manager that began anew counts anew */
-    for (u_int i = 0; i < args->programs.programs_len; i++)
-        adopt(cluster, vm, &args->programs.programs_val[i]);
+    adopt_all(cluster, vm, args);
     const bool last = vm_came(cluster, vm);
     vm->named = true;
     usage_named(cluster, vm);

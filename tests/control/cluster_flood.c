@@ -71,6 +71,59 @@ TEST(test_flood)
     rig_destroy();
 }
 
+static unsigned crowds;
+static void crowd_named(void *context, int error, const char *why, void *object)
+{
+    (void)context, (void)why, (void)object;
+    assert_int_equal(error, 0);
+    crowds++;
+}
+
+/* A VM that names programs which it never asked for, and others each time. What this manager knows is not counted. */
+TEST(test_crowd)
+{
+    enum { CROWD = 1000, ROUNDS = 6, BURST = 2000 };
+    static client_running running[1 + CROWD];
+    static struct fake_node n1;
+    rig_create(quick);
+    node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    client_create(&a, "vm-a", 4, GIB, 0, true, "");
+    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES), *last = &a.programs[a.program_count++];
+    rig_until(one->running, 5000);
+    *last = (struct fake_program){ .key = 2 };
+    running[0] = (client_running){ .prog = { .key = one->key, .executable = (char *)"/bin/fake" }, .id = one->id,
+                                   .server = one->server };
+    for (u_int i = 1; i <= CROWD; i++)
+        running[i] = (client_running){ .prog = { .key = 2 + CROWD - i, .executable = (char *)"/bin/fake" },
+                                       .server = one->server };
+    uint64_t start = loop_now(rig.loop), taken = 0;
+    for (unsigned round = 1; round <= ROUNDS; round++) {
+        client_register_args args = { .host = (char *)"h", .programs = { 1 + CROWD, running } };
+        assert_int_equal(link_call(a.link, CLIENT_REGISTER, &args, 20000, crowd_named, NULL, NULL), 0);
+        rig_until(crowds == round, 20000);
+        admin_status_result status = admin_status();
+        assert_in_range(status.programs, 1, 1 + CROWD);
+        taken += status.programs - 1;
+        if (round == 1)
+            assert_int_equal(status.programs, 1 + CROWD);
+    }
+    /* It was not more than the limit allows, and the program that runs stays. */
+    uint64_t passed = loop_now(rig.loop) - start;
+    assert_in_range(taken, BURST - 1, BURST + passed / 10 + 1);
+    rig_until(last->lost, 5000);
+    assert_int_equal(last->code, CTL_BUSY);
+    assert_non_null(strstr(last->text, "more than 100 programs per second"));
+    assert_false(one->lost);
+    /* Known ones do not count: the same list again and again. */
+    client_register_args same = { .host = (char *)"h", .programs = { 1, running } };
+    for (unsigned i = 1; i <= 5; i++) {
+        assert_int_equal(link_call(a.link, CLIENT_REGISTER, &same, 20000, crowd_named, NULL, NULL), 0);
+        rig_until(crowds == ROUNDS + i, 20000);
+        assert_int_equal(admin_status().programs, 1);
+    }
+    rig_destroy();
+}
+
 /* Strangers at every door that say nothing, or nonsense, while a program starts and ends. */
 TEST(test_hostile)
 {
