@@ -115,6 +115,7 @@ struct counted {
     bool unheard;           /* the DB says that it had figures, and its node has not reported since we began */
     bool behind;            /* the node, back again, still has to report which programs have left: nothing is charged */
     struct used *rows;      /* of programs that use it: usage_state.h */
+    struct map by_program;  /* the same rows, by the program's id */
 };
 
 struct server {

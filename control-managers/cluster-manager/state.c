@@ -301,6 +301,7 @@ void server_destroy(struct cluster *cluster, struct server *server)
         cluster->vms_awaited += awaited(server->vm);
     }
     loop_timer_stop(&server->timer);
+    map_free(&server->counted.by_program);
     follow_remove(&cluster->follow, &server->followed, server->row.id, NULL);
     map_remove_id(&cluster->servers, server->row.id);
     free(server);

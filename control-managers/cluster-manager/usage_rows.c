@@ -59,20 +59,21 @@ static void list_ended(struct usage *usage, struct used *used)
     if (!vm)
         return;
     used->later = NULL;
+    used->earlier = vm->last;
     *vm->last = used;
     vm->last = &used->later;
 }
 
 static void unlist_ended(struct used_vm *vm, struct used *used)
 {
-    struct used **at = &vm->first;
-    while (*at && *at != used)
-        at = &(*at)->later;
-    if (!*at)
+    if (!used->earlier)
         return;
-    *at = used->later;
-    if (!*at)
-        vm->last = at;
+    *used->earlier = used->later;
+    if (used->later)
+        used->later->earlier = used->earlier;
+    else
+        vm->last = used->earlier;
+    used->earlier = NULL;
 }
 
 static void go_on(struct usage *usage, struct server *server, struct used *used)
@@ -83,6 +84,8 @@ static void go_on(struct usage *usage, struct server *server, struct used *used)
     if (used->next)
         used->next->back = &used->next;
     server->counted.rows = used;
+    used->on = &server->counted;
+    map_put_id(&server->counted.by_program, used->row.program, used);
 }
 
 static void day_key(const struct db_usage *row, uint32_t uid, char key[DAY_KEY_SIZE])
@@ -228,6 +231,8 @@ static void row_end(struct cluster *cluster, struct used *used, int64_t when, co
         *used->back = used->next;
         if (used->next)
             used->next->back = used->back;
+        if (map_get_id(&used->on->by_program, used->row.program) == used)
+            map_remove_id(&used->on->by_program, used->row.program);
     }
     used->back = NULL;
     if (map_get_id(&cluster->usage->going_on, used->row.program) == used)
@@ -247,10 +252,7 @@ static void row_end(struct cluster *cluster, struct used *used, int64_t when, co
 
 static struct used *row_of(const struct server *server, uint64_t program)
 {
-    struct used *used = server->counted.rows;
-    while (used && used->row.program != program)
-        used = used->next;
-    return used;
+    return map_get_id(&server->counted.by_program, program);
 }
 
 /* It had the program before this manager began, and too short a time for a row: while it was away it did, too. */

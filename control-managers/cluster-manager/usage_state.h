@@ -45,7 +45,9 @@ struct used {
     struct used_past past[PASTS];
     unsigned pasts; /* so many are noted */
     struct used *next, **back; /* of those that go on on its server; back NULL: it has ended */
+    struct counted *on;        /* that server, while it goes on */
     struct used *later;        /* of those of its VM that have ended: the next one */
+    struct used **earlier;     /* what points to it there; NULL: it is not among them */
     size_t at;                 /* in usage.rows */
     struct program *program;   /* that it goes on with; NULL: none */
     bool lingers;              /* the program has gone; its node has not said yet that no worker serves it */

@@ -107,6 +107,7 @@ static int tear_down(void **state)
 {
     (void)state;
     usage_free(cluster.usage);
+    map_free(&server.counted.by_program);
     map_free(&cluster.servers);
     follow_free(&cluster.follow);
     loop_destroy(cluster.loop);
