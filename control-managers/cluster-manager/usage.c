@@ -333,30 +333,38 @@ void usage_report(struct cluster *cluster, struct server *server, const node_usa
 
 /* ---- usage ---- */
 
-/* When the next program began to use the server, after `from`; `until` if none did before. */
+/* A server with more than FEW programs is charged in steps of STEP_US, at least. So programs that come and go at once,
+   however many, cost one look at its rows and not one each. */
+enum { FEW = 64, STEP_US = 10000 };
+
+static int64_t step_of(const struct counted *counted) { return counted->by_program.count > FEW ? STEP_US : 0; }
+
+/* When the next program began to use the server, more than a step after `from`; `until` if none did before. */
 static int64_t next_begin(const struct counted *counted, int64_t from, int64_t until)
 {
+    const int64_t begun = from + step_of(counted);
     for (const struct used *used = counted->rows; used; used = used->next)
-        if (used->row.accrued > from && used->row.accrued < until)
+        if (used->row.accrued > begun && used->row.accrued < until)
             until = used->row.accrued;
     return until;
 }
 
-/* Equal parts for those who have been there all that time and whom a worker serves, or may serve; for all of them where
-   there are none of these. What cannot be divided is for the next time. */
+/* Equal parts for those who have been there all that time, or all but a step, and whom a worker serves, or may serve;
+   for all of them where there are none of these. What cannot be divided is for the next time. */
 static void share_out(struct counted *counted, int64_t from, uint64_t sm_us)
 {
+    const int64_t begun = from + step_of(counted);
     size_t there = 0, served = 0;
     for (const struct used *used = counted->rows; used; used = used->next) {
-        there += used->row.accrued <= from;
-        served += used->row.accrued <= from && !used->left;
+        there += used->row.accrued <= begun;
+        served += used->row.accrued <= begun && !used->left;
     }
     if (!there)
         return;
     const size_t sharers = served ? served : there;
     sm_us += counted->undivided;
     for (struct used *used = counted->rows; used; used = used->next)
-        if (used->row.accrued <= from && (!used->left || !served))
+        if (used->row.accrued <= begun && (!used->left || !served))
             used->row.sm_us += sm_us / sharers;
     counted->undivided = sm_us % sharers;
 }
@@ -402,9 +410,11 @@ static int64_t part_since(const struct used *used, int64_t from, bool there)
 void usage_share_again(struct server *server, int64_t from)
 {
     struct counted *counted = &server->counted;
-    uint64_t all = 0;
+    uint64_t all = counted->undivided;
     double parts = 0;
     bool there = false;
+    if (from >= counted->accrued)
+        return; /* nothing was charged since then */
     for (struct used *used = counted->rows; used; used = used->next) {
         uint64_t before = usage_sm_us_at(used, from);
         all += used->row.sm_us - before;
@@ -420,21 +430,19 @@ void usage_share_again(struct server *server, int64_t from)
         for (const struct used *used = counted->rows; used; used = used->next)
             parts += (double)part_since(used, from, true);
     }
-    if (parts <= 0)
-        return; /* nobody used the server */
-    uint64_t rest = all;
-    for (struct used *used = counted->rows; used; used = used->next) {
+    uint64_t rest = all; /* of all if nobody used the server */
+    for (struct used *used = counted->rows; used && parts > 0; used = used->next) {
         uint64_t part = (uint64_t)((double)all * ((double)part_since(used, from, there) / parts));
         part = part < rest ? part : rest;
         used->row.sm_us += part;
         used->unsaved = true;
         rest -= part;
     }
-    counted->undivided += rest;
+    counted->undivided = rest;
     counted->dirty = true;
 }
 
-void usage_accrue_until(struct cluster *cluster, struct server *server, int64_t when)
+static void accrue(struct cluster *cluster, struct server *server, int64_t when)
 {
     struct counted *counted = &server->counted;
     int64_t since = counted->accrued;
@@ -463,6 +471,12 @@ void usage_accrue_until(struct cluster *cluster, struct server *server, int64_t 
             of.totals[i]->sm_us += i < FIRST_GPU ? of_gpu * server->gpu_count : of_gpu;
 }
 
+void usage_accrue_until(struct cluster *cluster, struct server *server, int64_t when)
+{
+    if (when - server->counted.accrued >= step_of(&server->counted))
+        accrue(cluster, server, when);
+}
+
 /* Charges nothing while a node still has to report which programs have left, and when. */
 void usage_accrue(struct cluster *cluster, struct server *server)
 {
@@ -475,7 +489,7 @@ void usage_settle(struct cluster *cluster, struct server *server)
     size_t there = 0, served = 0;
     if (cluster->stopping)
         return;
-    usage_accrue_until(cluster, server, usage_now(cluster->usage));
+    accrue(cluster, server, usage_now(cluster->usage));
     server->counted.behind = false;
     for (const struct used *used = server->counted.rows; used; used = used->next) {
         there++;
@@ -517,7 +531,7 @@ void usage_server_gone(struct cluster *cluster, struct server *server)
 {
     if (cluster->stopping)
         return;
-    usage_accrue_until(cluster, server, usage_now(cluster->usage));
+    accrue(cluster, server, usage_now(cluster->usage));
     usage_end_rows(cluster, server, "lost: its GPU server has gone");
     server_save(cluster, server, true);
 }

@@ -120,7 +120,7 @@ void usage_show_served(struct cluster *, struct used *); /* it may be served alo
 void usage_save_soon(struct cluster *); /* the newest row is fresh */
 /* More, or less, was used than the totals of these know. They do not fall. */
 void usage_add_to_totals(struct cluster *, const struct db_usage *, uint64_t sm_us);
-void usage_accrue_until(struct cluster *, struct server *, int64_t when);
+void usage_accrue_until(struct cluster *, struct server *, int64_t when); /* or somewhat less far: usage.c */
 /* The SM-microseconds that the row had at that time, between the two nearest notes. */
 uint64_t usage_sm_us_at(const struct used *, int64_t when);
 /* It has become known who was served since then: divides again what rows of the server were charged since. */

@@ -10,6 +10,8 @@
  * shows: usage: after a restart of the cluster manager a program counts once, a new one does not pay for the outage,
  *   and a node that was lost before says until when its programs were served; why those end that were served alone
  * shows: usage: a clock that is set charges nobody for that, and deletes no rows for a day
+ * shows: usage: 1,000 programs that come and go at once lose nothing of what their server is charged; the work for each
+ *   does not grow with their number
  */
 #include "control-managers/cluster-manager/usage.h"
 #include "tests/lib/unit.h"
@@ -274,7 +276,8 @@ static void nothing_is_lost(void)
     uint64_t sum = 0;
     for (size_t i = 0; i < cluster.usage->count; i++)
         sum += cluster.usage->rows[i]->row.sm_us;
-    assert_true(sum <= total->sm_us && sum + SHARERS >= total->sm_us);
+    assert_int_equal(sum + server.counted.undivided, total->sm_us);
+    assert_true(server.counted.undivided <= SHARERS);
 }
 
 TEST_WITH(test_places_cost_nothing, set_up, tear_down)
@@ -524,6 +527,58 @@ TEST_WITH(test_why_it_ended, set_up, tear_down)
     assert_string_equal(why_of(101), "stopped: its VM was removed");
     assert_string_equal(why_of(102), "killed: as the test says");
     assert_string_equal(why_of(103), "exit: as the test says");
+}
+
+/* `count` programs come at once, use the server for `ms`, and go at once. Processor time for their coming and going. */
+static clock_t crowd(size_t count, unsigned ms)
+{
+    struct program *programs = calloc(count, sizeof *programs);
+    assert_non_null(programs);
+    clock_t spent = clock();
+    for (size_t i = 0; i < count; i++) {
+        programs[i] = program;
+        programs[i].id = cluster.next_id++;
+        programs[i].used = NULL;
+        if (i) /* the first one begins the account */
+            usage_accrue(&cluster, &server);
+        usage_attached(&cluster, &programs[i]);
+    }
+    spent = clock() - spent;
+    if (ms)
+        run(ms);
+    clock_t again = clock();
+    for (size_t i = 0; i < count; i++)
+        usage_detached(&cluster, &programs[i], "exit: as the test says");
+    spent += clock() - again;
+    free(programs);
+    return spent;
+}
+
+TEST_WITH(test_crowd_charged, set_up, tear_down)
+{
+    enum { CROWD = 1000 };
+    uint64_t sum = 0;
+    waiting = DB_WORKER_MAX / 2;
+    crowd(CROWD, 300);
+    for (size_t i = 0; i < cluster.usage->count; i++)
+        sum += cluster.usage->rows[i]->row.sm_us;
+    assert_in_range(sum, 4 * 300000, server.counted.sm_us);
+    assert_int_equal(sum + server.counted.undivided, server.counted.sm_us);
+}
+
+TEST_WITH(test_crowd_is_cheap, set_up, tear_down)
+{
+    enum { FEW = 500, MANY = 8 * FEW, TRIES = 5 };
+    clock_t few = 0, many = 0;
+    waiting = DB_WORKER_MAX; /* rows that the DB does not have are summed as soon as there are too many */
+    for (int i = 0; i < TRIES; i++) {
+        clock_t now = crowd(FEW, 0);
+        few = !i || now < few ? now : few;
+        now = crowd(MANY, 0);
+        many = !i || now < many ? now : many;
+    }
+    print_message("%d programs: %ld us, %d: %ld us\n", FEW, (long)few, MANY, (long)many);
+    assert_true(many < 5 * MANY / FEW * (few + 1));
 }
 
 int main(void) { return unit_run(NULL, NULL); }
