@@ -191,6 +191,8 @@ enum clnt_stat rpc_client_submit_ready(rpc_client *, uint32_t procedure, uint8_t
 
 /* Waits for a submitted SYNC call; reads the connection meanwhile and completes the others' calls. */
 enum clnt_stat rpc_client_wait(rpc_client *, struct rpc_call *);
+/* rpc_client_wait until that time (clock_now), of a client that one thread uses. False: the call is not complete. */
+bool rpc_client_wait_until(rpc_client *, struct rpc_call *, uint64_t until);
 
 int  rpc_client_flush(rpc_client *);
 

@@ -598,16 +598,20 @@ static void body_losing(void)
     program();
 }
 
-/* Programs that lose their server again and again, and have no more of a journal than since the last checkpoint. */
+/* Programs that lose their server again and again, and have no more of a journal than since the last checkpoint, unless
+   the environment wishes another recovery. */
 TEST(random_losses)
 {
+    const char *wish = getenv("FLYT_RECOVERY");
+    char recovery[64];
+    snprintf(recovery, sizeof recovery, "%s", wish ? wish : "checkpoint:150ms");
     losing = true;
     setenv("FLYT_PERF", "no_payload", 1);
     for (program_seed = first_seed; program_seed < first_seed + seeds; program_seed++) {
         static char still[2000], lost[65536];
         setenv("FLYT_RECOVERY", "off", 1);
         assert_int_equal(isolated_output(body_still, 60, still, sizeof still), 0);
-        setenv("FLYT_RECOVERY", "checkpoint:150ms", 1);
+        setenv("FLYT_RECOVERY", recovery, 1);
         assert_int_equal(isolated_output(body_losing, 240, lost, sizeof lost), 0);
         char *hash = strrchr(lost, 'X'); /* behind what the log said */
         if (!hash || strcmp(still, hash))

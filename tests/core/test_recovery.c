@@ -8,6 +8,7 @@
  *   and values, also if that happens again and again, with threads inside calls, and after it has waited for minutes
  *   for one answer
  * shows: recovery: host functions run once each, in their turn
+ * shows: recovery: the end of an array waits for no host function that it did not wait for before
  * shows: recovery: a program that was given a value that does not come out the same, one that has used something that
  *   cannot be repeated, and one whose journal is full, get error 46 after the loss; so does one that makes each of six
  *   servers end
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 #include "api/driver/types.h"
+#include "api/forward/core.h"
 #include "cpu/client/core/core.h"
 #include "cpu/common/clock.h"
 #include "tests/lib/dice.h"
@@ -266,6 +268,51 @@ static void body_host_functions(void)
     CHECK(atomic_load(&functions_run) == FUNCTIONS);
     for (uint32_t i = 0; i < FUNCTIONS; i++)
         CHECK(order[i] == i);
+}
+
+/* An array ends, for which everything is waited for that streams have been given until then. Just after that a host
+   function is due that ends only when the array has ended. At the new server, too, the array must not wait for it. */
+static atomic_bool array_ended, may_go_on;
+
+static void *end_array(void *array)
+{
+    CHECK(core_array_destroy(on(0), *(core_array *)array) == 0);
+    atomic_store(&array_ended, true);
+    return NULL;
+}
+
+static void wait_to_go_on(void *unused, int status)
+{
+    (void)unused, (void)status;
+    while (!atomic_load(&may_go_on))
+        pause_ms(1);
+}
+
+static void body_ended_beside(void)
+{
+    enum { ROUNDS = 8, LOOKS = 400 };
+    core_context *c = begin("journal");
+    core_stream busy, held;
+    uint64_t out = allocate(c, 4096);
+    uint32_t zero = 0, turns = 1000000;
+    CHECK(copy_in(c, 0, out, &zero, sizeof zero, true) == 0);
+    CHECK(core_stream_create(c, 1, 0, &busy) == 0 && core_stream_create(c, 1, 0, &held) == 0);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        pthread_t thread;
+        core_array array;
+        atomic_store(&array_ended, false);
+        atomic_store(&may_go_on, false);
+        CHECK(core_array_create(c, &(struct core_array_shape){ 8, 0, 0, 3, 1, 0, 4 }, &array) == 0);
+        CHECK(launch(c, busy, "slow", (void *[]){ &out, &turns }) == 0);
+        CHECK(pthread_create(&thread, NULL, end_array, &array) == 0);
+        pause_ms(3);
+        CHECK(core_host_function(c, held, wait_to_go_on, NULL, false) == 0);
+        for (unsigned look = 0; look < LOOKS && !atomic_load(&array_ended); look++)
+            pause_ms(2);
+        atomic_store(&may_go_on, true);
+        CHECK(pthread_join(thread, NULL) == 0 && core_stream_synchronize(c, held) == 0);
+    }
+    CHECK(kill_workers() > 0 && word_at(c, out) == ROUNDS);
 }
 
 /* What was printed comes once, whether the program had it before the loss, or its call had no answer, or nobody had
@@ -543,6 +590,7 @@ ISOLATED(inside_a_call, 60)
 ISOLATED(queries, 60)
 ISOLATED(unprotected_later, 60)
 ISOLATED(host_functions, 60)
+ISOLATED(ended_beside, 60)
 ISOLATED(threads, 120)
 ISOLATED(no_further, 60)
 ISOLATED(other_values, 60)

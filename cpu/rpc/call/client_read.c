@@ -12,6 +12,7 @@
 #include "cpu/common/lock.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -339,8 +340,15 @@ static void leave_role(rpc_client *client)
         pthread_cond_signal(&client->attender->wake);
 }
 
-/* Reads until the call is complete. */
-static void read_until_complete(rpc_client *client, struct rpc_call *call)
+/* The lesser of a number of milliseconds (-1: any) and the time that is left. 0: it is over. */
+static int left_ms(int most_ms, uint64_t until)
+{
+    const uint64_t now = clock_now(), left = until > now ? (until - now + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS : 0;
+    return most_ms < 0 || left < (uint64_t)most_ms ? (int)(left < INT_MAX ? left : INT_MAX) : most_ms;
+}
+
+/* Reads until the call is complete, or that time; 0: however long it takes. */
+static void read_until_complete(rpc_client *client, struct rpc_call *call, uint64_t until)
 {
     FLYT_ASSERT_HELD(&client->lock);
     take_role(client);
@@ -349,6 +357,8 @@ static void read_until_complete(rpc_client *client, struct rpc_call *call)
         if (read_replies(client, true) != -EAGAIN)
             continue;
         int timeout_ms = silence_look_ms(client);
+        if (until && (timeout_ms = left_ms(timeout_ms, until)) == 0)
+            break;
         pthread_mutex_unlock(&client->lock);
         int ready = rpc_channel_poll(client->channel, POLLIN, timeout_ms, false);
         if (ready == 0)
@@ -392,8 +402,19 @@ void rpc_client_await(rpc_client *client, struct rpc_call *call)
         else if (client->held)
             rpc_client_await_renewal(client);
         else
-            read_until_complete(client, call);
+            read_until_complete(client, call, 0);
     }
+}
+
+bool rpc_client_wait_until(rpc_client *client, struct rpc_call *call, uint64_t until)
+{
+    pthread_mutex_lock(&client->lock);
+    client->statistics.waited++;
+    if (!call->complete && !client->reading)
+        read_until_complete(client, call, until);
+    bool complete = call->complete;
+    pthread_mutex_unlock(&client->lock);
+    return complete;
 }
 
 int rpc_client_blocked(void *context)

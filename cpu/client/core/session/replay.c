@@ -8,6 +8,11 @@
  * it knew something (a copy in one stream after an event of another one was found complete, say) happens after the same
  * thing again. For the same reason an answer counts only when the streams have come as far as it had said.
  *
+ * One thread of the server makes and ends modules and arrays, beside its other work. Before an array ends, it waits
+ * for all that streams have been given until then, which need not be the same here: it may be behind with its work,
+ * and what it waits for may wait for something that the program did only when it had the answer. So such a call is
+ * given some time before the next one is sent. If its answer still does not come, the session cannot be made again.
+ *
  * Left out are calls that ask without changing anything, and calls by which both sides talk about themselves. "Not
  * ready" was true when it was said, and is not asked again; a query that found something complete is repeated until it
  * does so again.
@@ -30,6 +35,8 @@
 #include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
+#include "cpu/common/clock.h"
+#include "cpu/rpc/transport/liveness.h"
 #include "replay.h"
 #include "replay_dues.h"
 #include "replay_places.h"
@@ -315,6 +322,44 @@ static bool submit(struct replay *r, struct replay_call *call)
     return status == RPC_SUCCESS || fails(r, "the new GPU server was lost");
 }
 
+static bool made_aside(uint32_t procedure)
+{
+    switch (procedure) {
+    case FLYT_MODULE_LOAD:
+    case FLYT_ARRAY3D_CREATE:
+    case FLYT_MIPMAPPED_ARRAY_CREATE:
+    case FLYT_ARRAY_DESTROY:
+    case FLYT_MIPMAPPED_ARRAY_DESTROY: return true;
+    default: return false;
+    }
+}
+
+static bool waits_for_all(uint32_t procedure)
+{
+    return procedure == FLYT_ARRAY_DESTROY || procedure == FLYT_MIPMAPPED_ARRAY_DESTROY;
+}
+
+/* Waits for the answer of a call that is made aside, but not for ever. Where a host function is due that the program
+   did not have by then, what is waited for is probably the end of this one, which is not said before the answer. */
+static bool await_aside(struct replay *r, struct replay_call *call)
+{
+    enum { LOOK_MS = 200, TIMES = 6 };
+    const uint64_t begun = clock_now();
+    const int seconds = session_dead_seconds ? session_dead_seconds : rpc_silence_seconds();
+    const uint64_t silence = (uint64_t)seconds * CLOCK_NS_PER_SECOND;
+    while (!rpc_client_wait_until(r->client, &call->rpc, clock_now() + LOOK_MS * CLOCK_NS_PER_MS)) {
+        if (!r->events && !events_ask(r, NULL)) /* the answer says what is due */
+            return false;
+        const uint64_t waited = clock_now() - begun;
+        if (silence && waited > (r->dues.late_count ? 1 : TIMES) * silence) {
+            snprintf(r->why, r->why_size, "%s has had no answer for %llu s, and may wait for something that came later",
+                     name_of(call->sent->procedure), (unsigned long long)(waited / CLOCK_NS_PER_SECOND));
+            return false;
+        }
+    }
+    return true;
+}
+
 /* What the answer has to be is said before the call. The server makes objects beside its other work, and what is placed
    is the next one that it makes: so one after the other. */
 static bool place(struct replay *r, const struct journal_entry *entry, bool *placed)
@@ -325,10 +370,12 @@ static bool place(struct replay *r, const struct journal_entry *entry, bool *pla
               core_session.hello.capabilities & FLYT_CAP_PLACES;
     if (*placed && args.kind == FLYT_PLACE_MODULE && !r->store)
         *placed = false; /* where a heap of kernels begins is not known, so the order alone decides about both */
-    if (*placed && r->placed)
-        rpc_client_wait(r->client, &r->placed->rpc);
+    if (*placed && r->placed && !await_aside(r, r->placed))
+        return false;
     return !*placed || rpc_client_submit(r->client, &call) == RPC_SUCCESS || fails(r, "the new GPU server was lost");
 }
+
+enum { ALONE_MS = 100 }; /* for a call that waits for all streams: the server begins it much sooner, as a rule */
 
 static bool send_again(struct replay *r, const struct journal_entry *entry)
 {
@@ -353,7 +400,13 @@ static bool send_again(struct replay *r, const struct journal_entry *entry)
     if (!call)
         return fails(r, "no memory is left");
     r->placed = placed ? call : r->placed;
-    return (rule == REPLAY_QUERY && !in_flight) || submit(r, call);
+    if (rule == REPLAY_QUERY && !in_flight)
+        return true;
+    if (!submit(r, call))
+        return false;
+    if (waits_for_all(entry->procedure) && !in_flight)
+        rpc_client_wait_until(r->client, &call->rpc, clock_now() + ALONE_MS * CLOCK_NS_PER_MS);
+    return true;
 }
 
 /* The server speaks from here on. */
@@ -473,7 +526,10 @@ static bool await_answer(struct replay *r, const struct journal_entry *entry)
     if (call && rule_of(entry->procedure) == REPLAY_QUERY) {
         good = had.result == CORE_NOT_READY || query(r, call);
     } else if (call) {
-        rpc_client_wait(r->client, &call->rpc);
+        if (made_aside(entry->procedure))
+            good = await_aside(r, call);
+        else
+            rpc_client_wait(r->client, &call->rpc);
         if (rpc_client_lost(r->client))
             good = fails(r, "the new GPU server was lost");
     }
