@@ -309,20 +309,21 @@ static struct span *granule_span(core_context *c, uint64_t base)
     return NULL;
 }
 
-static bool piece_add(struct span *s, uint64_t from, uint64_t end)
+static int piece_add(struct span *s, uint64_t from, uint64_t end)
 {
     struct piece *more = realloc(s->pieces, (s->piece_count + 1) * sizeof *more);
     if (!more)
-        return false;
+        return CORE_OUT_OF_MEMORY;
     s->pieces = more;
     s->pieces[s->piece_count++] = (struct piece){ from, end - from };
     size_t first = (from - span_base(s)) / PAGE, beyond = (end - span_base(s) + PAGE - 1) / PAGE;
+    int code = CORE_OK;
     for (size_t page = first; page < beyond; page++)
         if (s->state[page] == PAGE_NOBODYS)
             span_set(s, page, 1, PAGE_DEVICE);
-        else
-            move_close(s, page, 1, CLOSE_WRITE);            /* it shares a page with another, which is open */
-    return true;
+        else if (!code)
+            code = move_close(s, page, 1, CLOSE_WRITE);     /* it shares a page with another, which is open */
+    return code;
 }
 
 static void piece_remove(struct span *s, uint64_t from)
@@ -371,8 +372,7 @@ static int room_variable_begins(core_context *c, uint64_t address, size_t size)
     for (uint64_t from = address, next; from < end && !code; from = next) {
         next = (from / granule + 1) * granule;
         struct span *s = granule_span(c, from / granule * granule);
-        if (!s || !piece_add(s, from, next < end ? next : end))
-            code = CORE_NOT_SUPPORTED;
+        code = s ? piece_add(s, from, next < end ? next : end) : CORE_NOT_SUPPORTED;
     }
     int settled = moves_settle();
     pthread_mutex_unlock(&spans_lock);

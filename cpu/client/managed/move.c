@@ -127,8 +127,11 @@ int move_close(struct span *s, size_t first, size_t count, enum close_how how)
         if (state < PAGE_UNTOUCHED || (how == CLOSE_READ && state != PAGE_DIRTY))
             continue;
         if (state == PAGE_DIRTY && how != CLOSE_DROP) {
-            /* Without memory for that, only a program that breaks the rules could notice. */
-            pages->protect(at, size, false);
+            /* Open, it must not travel: what another thread writes meanwhile would be lost. */
+            if (!pages->protect(at, size, false)) {
+                result = result ? result : CORE_OUT_OF_MEMORY;
+                continue;
+            }
             int code = move_bytes(s, at, size, NULL);
             result = result ? result : code;
         }
@@ -155,6 +158,10 @@ static int close_open(struct span *s, const struct client_stream *stream, bool e
         }
         int code = move_close(s, page, run, CLOSE_WRITE);
         result = result ? result : code;
+        if (code && s->state[page] >= PAGE_UNTOUCHED) {
+            kept_first = page < kept_first ? page : kept_first;
+            kept_beyond = page + run;
+        }
     }
     s->first = kept_beyond ? kept_first : 0;
     s->beyond = kept_beyond;
