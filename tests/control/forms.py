@@ -2,6 +2,7 @@
 """tests/control/forms.py CANNED [--record]: the forms of flytctl's output, with answers that are always the same
 (flytctl_canned.c). --record writes the golden file anew: look at what changed. Speaks TAP.
 
+shows: flytctl: what cannot be printed, to a full disk or a closed stdout, is a failure
 shows: flytctl: tables at 40, 80 and 200 columns, YAML, CSV, names, chosen columns, filters, order, colours, top's keys
 """
 import csv
@@ -158,6 +159,15 @@ def json_is_one_form_of_many():
     need("table, wide, json" in shown_by.stderr, shown_by.stderr)
     failure = shown_by("node", "show", "nowhere", "-o", "yaml", expect=5)
     need("ok: false" in failure and "error: not-found" in failure and "exit: 5" in failure, failure)
+
+
+@case
+def what_cannot_be_printed_fails():
+    for arguments in [[kind, "list"] for kind in LISTS] + [["status"], ["events"], ["--version"], ["help"]]:
+        for where in (">&-", ">/dev/full"):
+            done = subprocess.run(["sh", "-c", f'"$0" "$@" {where}', CTL, *arguments], capture_output=True, timeout=20,
+                                  env=ENVIRONMENT)
+            need(done.returncode == 1, f"{arguments} {where}: exit {done.returncode}")
 
 
 @case
