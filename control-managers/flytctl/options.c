@@ -409,6 +409,30 @@ static bool take_word(struct parser *parser, char *word)
     return false;
 }
 
+static bool is_too_long(struct flytctl *ctl, const char *kind, const char *name)
+{
+    if (strlen(name) <= CTL_MAX_NAME)
+        return false;
+    complain(ctl, EXIT_USAGE, "the name of a %s has up to %d letters, not %zu: '%.16s…'",
+             strcmp(kind, "vm") == 0 ? "VM" : kind, CTL_MAX_NAME, strlen(name), name);
+    return true;
+}
+
+/* Names of VMs and nodes, which could not even be asked for. */
+static bool names_fit(struct flytctl *ctl)
+{
+    static const char *const kinds[] = { "vm", "node" };
+    for (size_t k = 0; k < COUNT(kinds); k++) {
+        for (int i = 0; i < option_count(ctl, kinds[k]); i++)
+            if (is_too_long(ctl, kinds[k], option_at(ctl, kinds[k], i)))
+                return false;
+        for (int i = 0; i < ctl->argc && strcmp(ctl->command->complete, kinds[k]) == 0; i++)
+            if (is_too_long(ctl, kinds[k], ctl->argv[i]))
+                return false;
+    }
+    return true;
+}
+
 int options_parse(struct flytctl *ctl, int argc, char **argv)
 {
     struct parser parser = { .ctl = ctl, .argc = argc, .at = 1, .argv = argv };
@@ -442,5 +466,5 @@ int options_parse(struct flytctl *ctl, int argc, char **argv)
         return complain(ctl, EXIT_USAGE, "usage: flytctl %s%s%s %s", ctl->command->group ? ctl->command->group : "",
                         ctl->command->group ? " " : "", ctl->command->name,
                         *ctl->command->arguments ? ctl->command->arguments : "(no arguments)");
-    return EXIT_FINE;
+    return names_fit(ctl) ? EXIT_FINE : EXIT_USAGE;
 }

@@ -48,6 +48,9 @@ def words_that_make_no_sense():
                       ["vm", "add", "a", "--sms", "1", "--memory", "268435456"], ["top", "-d", "0"],
                       ["vm-grouping", "-i", "a", "-e", "maybe"]):
         ctl(*arguments, expect=2)
+    for arguments in (["usage", "--vm", "n" * 300], ["events", "--node", "n" * 65], ["vm", "show", "n" * 65]):
+        ctl(*arguments, expect=2)
+        need(" has up to 64 letters, not " in ctl.last.stderr, ctl.last.stderr)
     for address in ("999.1.1.1", "1.2.3", "a-name", "10.0.0.1/24", "1.2.3.4 ", "::g"):
         ctl("vm", "add", "a", "--sms", "1", "--memory", "1G", "--address", address, expect=2)
         need(address in ctl.last.stderr and "IP address" in ctl.last.stderr, ctl.last.stderr)
