@@ -29,7 +29,11 @@ static const struct column program_columns[] = {
     { "SM-SECONDS", "sm_seconds", COLUMN_NUMBER, NULL, 0 },
     { "WHY", "why", COLUMN_TEXT, NULL, 6 },
     { "EXECUTABLE", "executable", COLUMN_END, NULL, 7 },
+    { "PROGRAMS", "programs", COLUMN_NUMBER, NULL, 8 }, /* this and the next: in CSV only */
+    { "DAY", "day", COLUMN_TEXT, NULL, 8 },
+    { "REASON", "reason", COLUMN_TEXT, NULL, 8 },
 };
+enum { CSV_COLUMNS = COUNT(program_columns), TABLE_COLUMNS = CSV_COLUMNS - 3 };
 
 /* The cluster manager sums rows now and then: what was read until then counts no more, and is read again. */
 enum { READINGS = 8 };
@@ -111,7 +115,7 @@ int command_usage(struct flytctl *ctl)
         return code;
     }
     if (!grouping)
-        return print_rows(ctl, rows, program_columns, COUNT(program_columns), none);
+        return print_rows(ctl, rows, program_columns, ctl->form == FORM_CSV ? CSV_COLUMNS : TABLE_COLUMNS, none);
     const struct column columns[] = {
         { "VM", "vm", COLUMN_TEXT, NULL, 0 },
         { grouping->title, grouping->key, grouping->kind, NULL, 0 },

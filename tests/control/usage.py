@@ -17,7 +17,9 @@ shows: usage: what waits and why; events of a program's wait, start and end
 shows: cluster manager: entitlements that others change in the resource DB count from the next reading on
 """
 import contextlib
+import csv
 import datetime
+import io
 import json
 import os
 import shutil
@@ -98,6 +100,9 @@ def programs_are_counted():
     begun, ended = rows[0]["begun"], rows[0]["ended"]
     need(all(five_hours_before(when) in shown_in("EST+5") for when in (begun, ended)), shown_in("EST+5"))
     need(f" {begun[:19]} " in shown_in("EST+5", "--utc"), shown_in("EST+5", "--utc"))
+    listed = list(csv.DictReader(io.StringIO(cluster.ctl("usage", "--by", "program", "-o", "csv"))))
+    need([set(row) for row in listed] == [set(row) for row in rows] and all(row["day"] for row in listed), listed)
+    need("REASON" not in cluster.ctl("usage", "--by", "program"), "the table has why")
     need("local" in cluster.ctl("usage") and cluster.ctl("usage", "-o", "csv").startswith("vm,sm_seconds"), "forms")
     started, ended = events("program-started"), events("program-ended")
     need([row["program"] for row in started] == [row["program"] for row in ended] == [row["program"] for row in rows],
