@@ -6,6 +6,7 @@
 
 #include "control-managers/cluster-manager/usage.h"
 #include "control-managers/cluster-manager/usage_state.h"
+#include "cpu/common/explain.h"
 
 /* ---- samples ---- */
 
@@ -115,6 +116,13 @@ void admin_handle_usage(struct conn *conn, struct loop_call *call, void *object)
     admin_usage_row rows[CTL_MAX_PAGE];
     admin_usage_result result = { .status = { CTL_OK, (char *)"" }, .rows = { 0, rows } };
     size_t at;
+    if (*args->vm && !map_get(&usage->vms, args->vm) && !map_get(&cluster->vms, args->vm)) {
+        char text[EXPLAIN_SIZE];
+        result.status.code = explain(text, CTL_NOT_FOUND, "there is no VM '%s', and no row of one", args->vm);
+        result.status.text = text;
+        call_reply(call, &result);
+        return;
+    }
     for (size_t i = 0; args->after == 0 && i < cluster->servers.count; i++)
         usage_accrue(cluster, map_at(&cluster->servers, i));
     if (!usage_read(cluster, args->after, &at)) {

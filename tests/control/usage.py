@@ -103,6 +103,8 @@ def programs_are_counted():
     listed = list(csv.DictReader(io.StringIO(cluster.ctl("usage", "--by", "program", "-o", "csv"))))
     need([set(row) for row in listed] == [set(row) for row in rows] and all(row["day"] for row in listed), listed)
     need("REASON" not in cluster.ctl("usage", "--by", "program"), "the table has why")
+    cluster.ctl("usage", "--vm", "nobody", expect=5)
+    cluster.ctl("usage", "--vm", "local", "--until", "1d")
     need("local" in cluster.ctl("usage") and cluster.ctl("usage", "-o", "csv").startswith("vm,sm_seconds"), "forms")
     started, ended = events("program-started"), events("program-ended")
     need([row["program"] for row in started] == [row["program"] for row in ended] == [row["program"] for row in rows],
