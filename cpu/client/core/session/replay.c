@@ -11,7 +11,9 @@
  * One thread of the server makes and ends modules and arrays, beside its other work. Before an array ends, it waits
  * for all that streams have been given until then, which need not be the same here: it may be behind with its work,
  * and what it waits for may wait for something that the program did only when it had the answer. So such a call is
- * given some time before the next one is sent. If its answer still does not come, the session cannot be made again.
+ * given some time before the next one is sent. If its answer still does not come, and the streams do nothing but wait
+ * for host functions whose end had not been said by then, it is compared at the end. Else the session cannot be made
+ * again.
  *
  * Left out are calls that ask without changing anything, and calls by which both sides talk about themselves. "Not
  * ready" was true when it was said, and is not asked again; a query that found something complete is repeated until it
@@ -54,6 +56,7 @@ struct replay_call {
     struct rpc_call rpc;
     struct replay_call *next; /* of the calls under way */
     const struct journal_entry *sent;
+    const struct journal_entry *owed; /* the answer that it has to have */
     struct replay_bytes args;
     uint8_t *changed; /* the arguments, where they are not those of the journal */
     bool in_flight;   /* it had no answer: the answer is kept */
@@ -67,6 +70,7 @@ struct replay {
     rpc_client *client;
     struct rpc_shared_memory shared;
     struct replay_call *calls;
+    struct replay_call *owed;   /* calls that went on without their answers */
     struct replay_call *events; /* EVENTS calls of ours under way, the oldest first */
     struct dues dues;
     struct unanswered unanswered; /* when the server was lost */
@@ -518,11 +522,99 @@ static bool await_streams(struct replay *r, const struct journal_entry *entry)
     return true;
 }
 
+static uint32_t word_at(const struct journal_entry *entry, size_t index)
+{
+    uint32_t word = 0;
+    if (entry->size >= (index + 1) * sizeof word)
+        memcpy(&word, journal_bytes_of(entry) + index * sizeof word, sizeof word);
+    return ntohl(word);
+}
+
+/* HOST_FUNCTION: stream, id. EVENTS: a serial number, how many have ended, their ids. */
+static bool says_ended(const struct journal_entry *entry, uint32_t id)
+{
+    bool says = false;
+    for (uint32_t i = 0; entry->procedure == FLYT_EVENTS && i < word_at(entry, 1) && !says; i++)
+        says = word_at(entry, 2 + i) == id;
+    return says;
+}
+
+/* Whether that host function is due, and its end had not been said before `until`. */
+static bool is_held(const struct replay *r, const struct journal_entry *function, const struct journal_entry *until)
+{
+    const uint32_t id = word_at(function, 1);
+    uint32_t times = 0; /* an id is used again */
+    bool behind = false;
+    for (const struct journal_entry *e = journal_next(NULL); e && e != until; e = journal_next(e)) {
+        behind = behind || e == function;
+        if (e->kind != JOURNAL_SENT)
+            continue;
+        times += e->procedure == FLYT_HOST_FUNCTION && word_at(e, 1) == id;
+        if (behind && says_ended(e, id))
+            return false;
+    }
+    return id < r->dues.size && r->dues.counts[id].got >= times;
+}
+
+static bool stream_is_held(const struct replay *r, uint32_t stream, const struct journal_entry *until)
+{
+    bool held = false;
+    for (const struct journal_entry *e = journal_next(NULL); e && e != until && !held; e = journal_next(e))
+        held = e->kind == JOURNAL_SENT && e->procedure == FLYT_HOST_FUNCTION && word_at(e, 0) == stream &&
+               is_held(r, e, until);
+    return held;
+}
+
+/* Whether all that is under way waits for such host functions. False also after an error. */
+static bool only_held(struct replay *r, const struct journal_entry *until)
+{
+    bool any = false;
+    for (size_t id = 0; id < r->streams.count; id++) {
+        const uint32_t wire = htonl((uint32_t)id);
+        const struct replay_bytes args = { (const uint8_t *)&wire, sizeof wire };
+        struct journal_answer got;
+        if (!ask_stream(r, FLYT_STREAM_QUERY, &args, &got))
+            return false;
+        if (got.result != CORE_NOT_READY)
+            continue;
+        if (!stream_is_held(r, (uint32_t)id, until))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* True: this call may be answered later. */
+static bool may_owe(struct replay *r, struct replay_call *call, const struct journal_entry *entry)
+{
+    enum { PATIENCE_MS = 400 };
+    if (!waits_for_all(entry->procedure) ||
+        rpc_client_wait_until(r->client, &call->rpc, clock_now() + PATIENCE_MS * CLOCK_NS_PER_MS) ||
+        (!r->events && !events_ask(r, NULL)) || !only_held(r, entry) || call->rpc.complete)
+        return false;
+    call->owed = entry;
+    call->next = r->owed;
+    r->owed = call;
+    return true;
+}
+
+static bool await_owed(struct replay *r)
+{
+    for (struct replay_call *call = r->owed; call; call = call->next) {
+        const struct journal_answer had = answer_of(call->owed);
+        if (!await_aside(r, call) || !compare(r, call->sent->procedure, &had, &call->got))
+            return false;
+    }
+    return true;
+}
+
 static bool await_answer(struct replay *r, const struct journal_entry *entry)
 {
     const struct journal_answer had = answer_of(entry);
     struct replay_call *call = take_call(r, entry->xid);
     bool good = true;
+    if (call && may_owe(r, call, entry))
+        return await_streams(r, entry);
     if (call && rule_of(entry->procedure) == REPLAY_QUERY) {
         good = had.result == CORE_NOT_READY || query(r, call);
     } else if (call) {
@@ -629,7 +721,7 @@ static bool run_all(struct replay *r)
     for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry))
         if (!follow(r, entry) || *r->why)
             return false;
-    return await_texts(r) && send_events(r);
+    return await_texts(r) && await_owed(r) && send_events(r);
 }
 
 bool replay_run(struct replay *r, char *why, size_t size)
@@ -685,6 +777,11 @@ void replay_end(struct replay *r)
     while (r->calls) {
         struct replay_call *call = r->calls;
         r->calls = call->next;
+        call_free(r, call);
+    }
+    while (r->owed) {
+        struct replay_call *call = r->owed;
+        r->owed = call->next;
         call_free(r, call);
     }
     while (r->events) {
