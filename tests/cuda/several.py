@@ -6,6 +6,9 @@
 #   is refused
 # shows: many-gpus: arrays and textures of several servers, and copies from array to array
 # shows: many-gpus: a program with several servers that is asked to move stays, says why, and goes on
+# shows: many-gpus: memory, arrays and devices that queued copies between servers use can be freed
+# shows: many-gpus: copies and waits between servers go on while a host function waits for the program
+# shows: many-gpus: a copy between servers that fails leaves an error that stays, also for what waits for the stream
 # shows: many-gpus: a server that is killed with -9 takes its GPUs with it (46), those of the others go on
 # shows: many-gpus: an address that is none, and a server that is not there, are named
 """tests/cuda/several.py: one program, GPUs of several servers; TAP on stdout.
@@ -105,6 +108,29 @@ def arrays(arguments, two):
     say(status == 0 and out == "0 pairs wrong\n", "arrays and textures of all devices", out, err)
 
 
+def freed(arguments, two):
+    status, out, err = run(arguments, two.uri, "freed")
+    expected = "source freed: 31\nsource freed in the stream: 32\narray freed: 0\ndevice reset: 0\ndevice 0: 34\n"
+    say(status == 0 and out == expected, "a free waits for queued copies across", out, err)
+
+
+def held(arguments, two):
+    status, out, err = run(arguments, two.uri, "held")
+    say(status == 0 and out == "while a host function waits: 41\n",
+        "a copy and a wait across pass a host function that waits for the program", out, err)
+
+
+def behind(arguments, servers):
+    process = program(arguments, servers.uri, "behind")
+    ready = process.stdout.readline()
+    servers.kill(len(servers.all) - 1)
+    out, err = process.communicate("go\n", timeout=120)
+    expected = "the next stream: 46\nthe stream: 46\nagain: 46\nmemory: 46\ndevice 2: 0\n"
+    say(ready == "ready\n" and process.returncode == 0 and out == expected,
+        "what is behind a failed copy across fails, and nothing else does", out, err)
+    say("a copy between GPU servers failed with error 46" in err, "the failed copy is named", err)
+
+
 def stays(arguments, two):
     status, out, err = run(arguments, two.uri, "stay", two.all[0].uri)
     say(status == 0 and "move: 801, the program has several GPU servers" in out and "device 0: 0" in out,
@@ -148,13 +174,18 @@ def main():
         same_everywhere(arguments, one, two, four)
         chosen(arguments, two)
         arrays(arguments, two)
+        freed(arguments, two)
+        held(arguments, two)
         stays(arguments, two)
         named(arguments, one)
         lost(arguments, four, 2)
+        fresh = Servers(arguments.bin, folder, (1, 1, 1, 1), arguments.chaos)
+        started.append(fresh)
+        behind(arguments, fresh)
     finally:
         statuses = [status for servers in started for status in servers.stop()]
         shutil.rmtree(folder, ignore_errors=True)
-    say(statuses == [0] * 6, "the servers end in good order", statuses)
+    say(statuses == [0] * 9, "the servers end in good order", statuses)
     return plan()
 
 

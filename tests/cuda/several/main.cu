@@ -4,9 +4,14 @@
 //   look                prints which devices reach each other's memory, and what of several servers is refused
 //   arrays              large copies, arrays and textures of each device, and copies from array to array of all pairs
 //   lost                prints "ready", waits for a line, then prints what each device says from then on
+//   freed               frees memory, an array and a device while copies across that use them are queued
+//   held                a host function waits for the program, which waits for a copy and an event across
+//   behind              prints "ready" with a copy from the last device queued, waits for a line, then prints errors
 //   stay URI            asks for a move to that server, and prints why the program stays
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -337,6 +342,138 @@ static int lost()
     return 0;
 }
 
+__global__ void slow(unsigned *number, unsigned value, unsigned turns)
+{
+    unsigned sum = 0;
+    for (unsigned i = 0; i < turns; i++)
+        sum += (i * value) ^ sum;
+    *number = sum == 12345678 ? value + 1 : value;
+}
+
+enum { TURNS = 1000000 };
+
+// Of device 0, and of the last one.
+struct pair {
+    cudaStream_t stream;
+    unsigned *here, *there;
+    int last;
+};
+
+static pair pair_make()
+{
+    pair p = { nullptr, nullptr, nullptr, devices - 1 };
+    MUST(cudaSetDevice(p.last));
+    MUST(cudaMalloc(&p.there, BYTES));
+    MUST(cudaMemset(p.there, 0, BYTES));
+    MUST(cudaDeviceSynchronize());
+    MUST(cudaSetDevice(0));
+    MUST(cudaMalloc(&p.here, BYTES));
+    MUST(cudaMemset(p.here, 0, BYTES));
+    MUST(cudaStreamCreateWithFlags(&p.stream, cudaStreamNonBlocking));
+    MUST(cudaDeviceSynchronize());
+    return p;
+}
+
+static unsigned first_of(const unsigned *memory)
+{
+    unsigned number;
+    MUST(cudaMemcpy(&number, memory, sizeof number, cudaMemcpyDefault));
+    return number;
+}
+
+static int freed()
+{
+    const cudaChannelFormatDesc form = cudaCreateChannelDesc<unsigned>();
+    pair p = pair_make();
+    unsigned *more;
+    cudaArray_t array;
+    MUST(cudaMalloc(&more, BYTES));
+    slow<<<1, 1, 0, p.stream>>>(more, 31, TURNS);
+    MUST(cudaMemcpyAsync(p.there, more, BYTES, cudaMemcpyDefault, p.stream));
+    MUST(cudaFree(more));
+    printf("source freed: %u\n", first_of(p.there));
+    MUST(cudaMallocAsync(&more, BYTES, p.stream));
+    slow<<<1, 1, 0, p.stream>>>(more, 32, TURNS);
+    MUST(cudaMemcpyAsync(p.there, more, BYTES, cudaMemcpyDefault, p.stream));
+    MUST(cudaFreeAsync(more, p.stream));
+    MUST(cudaStreamSynchronize(p.stream));
+    printf("source freed in the stream: %u\n", first_of(p.there));
+    MUST(cudaMallocArray(&array, &form, SIDE, SIDE));
+    slow<<<1, 1, 0, p.stream>>>(p.here, 33, TURNS);
+    MUST(cudaMemcpy2DToArrayAsync(array, 0, 0, p.there, SIDE * 4, SIDE * 4, SIDE, cudaMemcpyDefault, p.stream));
+    printf("array freed: %d\n", (int)cudaFreeArray(array));
+    slow<<<1, 1, 0, p.stream>>>(p.here, 34, TURNS);
+    MUST(cudaMemcpyAsync(p.there, p.here, BYTES, cudaMemcpyDefault, p.stream));
+    MUST(cudaMemsetAsync(p.there, 1, BYTES, p.stream));
+    MUST(cudaSetDevice(p.last));
+    printf("device reset: %d\n", (int)cudaDeviceReset());
+    MUST(cudaSetDevice(0));
+    MUST(cudaDeviceSynchronize());
+    printf("device 0: %u\n", first_of(p.here));
+    return 0;
+}
+
+static std::atomic<bool> released;
+
+static void CUDART_CB hold(void *)
+{
+    while (!released)
+        usleep(1000);
+}
+
+static int held()
+{
+    pair p = pair_make();
+    cudaStream_t holding, other;
+    cudaEvent_t event;
+    MUST(cudaSetDevice(p.last));
+    MUST(cudaStreamCreateWithFlags(&holding, cudaStreamNonBlocking));
+    MUST(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    MUST(cudaEventCreate(&event));
+    MUST(cudaLaunchHostFunc(holding, hold, nullptr));
+    slow<<<1, 1, 0, other>>>(p.there, 41, TURNS);
+    MUST(cudaEventRecord(event, other));
+    MUST(cudaSetDevice(0));
+    MUST(cudaStreamWaitEvent(p.stream, event, 0));
+    MUST(cudaMemcpyPeerAsync(p.here, 0, p.there, p.last, BYTES, p.stream));
+    MUST(cudaStreamSynchronize(p.stream));
+    printf("while a host function waits: %u\n", first_of(p.here));
+    released = true;
+    MUST(cudaSetDevice(p.last));
+    MUST(cudaDeviceSynchronize());
+    return 0;
+}
+
+// Behind the copy is work of device 0, and behind that, by an event, of device 1.
+static int behind()
+{
+    pair p = pair_make();
+    cudaStream_t idle, next;
+    cudaEvent_t event;
+    char line[16];
+    MUST(cudaStreamCreateWithFlags(&idle, cudaStreamNonBlocking));
+    MUST(cudaEventCreate(&event));
+    MUST(cudaLaunchHostFunc(p.stream, hold, nullptr));
+    MUST(cudaMemcpyAsync(p.here, p.there, BYTES, cudaMemcpyDefault, p.stream));
+    MUST(cudaEventRecord(event, p.stream));
+    MUST(cudaSetDevice(1));
+    MUST(cudaStreamCreateWithFlags(&next, cudaStreamNonBlocking));
+    MUST(cudaStreamWaitEvent(next, event, 0));
+    printf("ready\n");
+    fflush(stdout);
+    if (!fgets(line, sizeof line, stdin))
+        return 2;
+    released = true;
+    printf("the next stream: %d\n", (int)cudaStreamSynchronize(next));
+    MUST(cudaSetDevice(0));
+    printf("the stream: %d\n", (int)cudaStreamSynchronize(p.stream));
+    printf("again: %d\n", (int)cudaStreamSynchronize(p.stream));
+    printf("memory: %d\n", (int)cudaMemcpy(line, p.here, 4, cudaMemcpyDefault));
+    MUST(cudaSetDevice(2));
+    printf("device 2: %d\n", (int)cudaDeviceSynchronize());
+    return 0;
+}
+
 static int stay(const char *uri)
 {
     char why[256] = "";
@@ -363,5 +500,8 @@ int main(int argc, char **argv)
     return strcmp(what, "look") == 0     ? look()
            : strcmp(what, "arrays") == 0 ? arrays()
            : strcmp(what, "lost") == 0   ? lost()
+           : strcmp(what, "freed") == 0  ? freed()
+           : strcmp(what, "held") == 0   ? held()
+           : strcmp(what, "behind") == 0 ? behind()
                                          : 2;
 }

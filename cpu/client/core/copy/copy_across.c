@@ -3,8 +3,8 @@
  *
  * The stream waits for a function of this process, as for a host function, which does the work through streams of the
  * core's own (stream_transfer) at the servers that have the memory. So the work has its place in the stream's order,
- * and waits for nothing else. A synchronous function waits for all that the contexts concerned have under way, and
- * does the work itself.
+ * and waits for nothing else. If it fails, the session of the stream has failed. A synchronous function waits for all
+ * that the contexts concerned have under way, and does the work itself.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,14 +14,18 @@
 #include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/stream/host_function.h"
+#include "cpu/client/core/stream/op.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/wire/state.h"
 
 enum { BOUNCE = 4 << 20 };
 
+/* Whose the memory is was looked up at the call: a free that comes later waits for the work, but forgets the memory
+   before it waits. */
 struct across {
     core_context *context;            /* of the stream that waits */
     core_context *target, *source;    /* NULL: that side is the program's memory */
+    bool pinned;                      /* and that memory is pinned */
     struct copy_span span;
     uint32_t value;                   /* of a set */
     unsigned element;                 /* 0: it is a copy */
@@ -42,8 +46,16 @@ core_context *copy_owner(const struct core_range *range)
 
 /* ---- the work ---- */
 
+/* Between the memory of a stream's context and that of the program. */
+static int move(struct client_stream *s, const struct copy_span *span, bool in, bool pinned)
+{
+    struct op op = { .kind = OP_COPY, .copy = { .span = *span, .route = in ? COPY_IN : COPY_OUT, .to_device = in,
+                                                .from_device = !in, .pinned = pinned, .blocking = true } };
+    return op_send(s, &op);
+}
+
 /* In pieces, through memory of this process. */
-static int between(const struct across *a, core_stream to, core_stream from)
+static int between(const struct across *a, struct client_stream *to, struct client_stream *from)
 {
     struct copy_cut left = copy_cut_begin(&a->span);
     struct copy_span part;
@@ -52,47 +64,55 @@ static int between(const struct across *a, core_stream to, core_stream from)
     int code = buffer ? CORE_OK : CORE_OUT_OF_MEMORY;
     while (!code && copy_cut_next(&left, most, &part)) {
         const struct core_box here = { (uint64_t)(uintptr_t)buffer, part.extent.width, part.extent.height };
-        code = core_copy_box(a->source, from, &here, &part.from, &part.extent, CORE_ANY_DIRECTION, true);
+        code = move(from, &(struct copy_span){ here, part.from, part.extent }, false, false);
         if (!code)
-            code = core_copy_box(a->target, to, &part.to, &here, &part.extent, CORE_ANY_DIRECTION, true);
+            code = move(to, &(struct copy_span){ part.to, here, part.extent }, true, false);
     }
     free(buffer);
     return code;
 }
 
+static int set(const struct across *a, struct client_stream *to)
+{
+    struct op op = { .kind = OP_SET, .set = { a->span.to, a->span.extent, a->span.to.address, a->value, a->element } };
+    return op_send(to, &op);
+}
+
 /* In a stream of each context. */
-static int work(const struct across *a, core_stream to, core_stream from)
+static int work(const struct across *a, struct client_stream *to, struct client_stream *from)
 {
     if (a->element)
-        return core_set(a->target, to, &a->span.to, &a->span.extent, a->value, a->element, false);
-    if (a->target && a->source)
-        return between(a, to, from);
-    return core_copy_box(a->target ? a->target : a->source, a->target ? to : from, &a->span.to, &a->span.from,
-                         &a->span.extent, CORE_ANY_DIRECTION, true);
+        return set(a, to);
+    return a->target && a->source ? between(a, to, from) : move(to ? to : from, &a->span, to != NULL, a->pinned);
 }
 
-static int transfer_stream(core_context *c, struct client_stream **s, core_stream *token)
+static int transfer_stream(core_context *c, struct client_stream **s)
 {
     int code = c ? context_enter(c) : CORE_OK;
-    if (!c || code || (code = stream_transfer(c, s)))
-        return code;
-    *token = atomic_load(&(*s)->token);
-    return CORE_OK;
+    return c && !code ? stream_transfer(c, s) : code;
 }
 
-/* In the thread of host functions. */
+static int work_in_turn(const struct across *a)
+{
+    struct client_stream *to = NULL, *from = NULL;
+    int code = transfer_stream(a->target, &to);
+    if (!code)
+        code = transfer_stream(a->source, &from);
+    if (!code)
+        code = work(a, to, from);
+    return code || !to ? code : stream_wait_for(to);
+}
+
+/* In the thread for work between servers. After a failure of the stream nobody sees what the work would do, and no free
+   waits for it any more. */
 static void work_now(void *user, int status)
 {
     struct across *a = user;
-    struct client_stream *to = NULL, *from = NULL;
-    core_stream target = 0, source = 0;
-    int code = status ? CORE_OK : transfer_stream(a->target, &to, &target);
-    if (!status && !code)
-        code = transfer_stream(a->source, &from, &source);
-    if (!status && !code && !(code = work(a, target, source)) && to)
-        code = stream_wait_for(to);
+    bool failed = status || atomic_load(&a->context->session->sticky);
+    int code = failed ? CORE_OK : work_in_turn(a);
     if (code)
-        session_latch(a->context->session, code);
+        session_fail(a->context->session, a->element ? "a memset at another GPU server" : "a copy between GPU servers",
+                     code);
     free(a);
 }
 
@@ -100,12 +120,13 @@ static void work_now(void *user, int status)
 
 static int put(struct client_stream *s, struct across *a, bool writes)
 {
-    int code = host_function_put(s, work_now, a, true, writes);
+    int code = host_function_put_across(s, work_now, a, writes);
     if (code)
         free(a);
     return code;
 }
 
+static int enter(core_context *c) { return c ? context_enter(c) : CORE_OK; }
 static int settle(core_context *c) { return c ? context_settle(c) : CORE_OK; }
 
 static int at_once(struct client_stream *s, const struct across *a)
@@ -116,13 +137,18 @@ static int at_once(struct client_stream *s, const struct across *a)
     if (!code)
         code = settle(a->target);
     if (!code)
-        code = work(a, CORE_STREAM_LEGACY, CORE_STREAM_LEGACY);
+        code = work(a, a->target ? &a->target->legacy : NULL, a->source ? &a->source->legacy : NULL);
     return code || !a->target ? code : stream_wait_for(&a->target->legacy);
 }
 
 int copy_across(struct client_stream *s, const struct copy_plan *plan)
 {
-    const struct across wanted = { s->context, plan->target, plan->source, plan->span, 0, 0 };
+    const struct across wanted = { s->context, plan->target, plan->source, plan->pinned, plan->span, 0, 0 };
+    int code = enter(plan->target);
+    if (code || (code = enter(plan->source)))
+        return code;
+    if ((plan->to_device && !plan->target) || (plan->from_device && !plan->source))
+        return CORE_INVALID_VALUE;            /* the context that had the memory has ended */
     bool pageable = !(plan->to_device && plan->from_device) && !plan->pinned;
     if (plan->blocking || (pageable && !plan->to_device))
         return at_once(s, &wanted);
@@ -143,9 +169,10 @@ int copy_across(struct client_stream *s, const struct copy_plan *plan)
 int set_across(struct client_stream *s, core_context *owner, const struct core_box *to, const struct core_extent *e,
                uint32_t value, unsigned element)
 {
-    struct across *a = malloc(sizeof *a);
+    int code = enter(owner);
+    struct across *a = code ? NULL : malloc(sizeof *a);
     if (!a)
-        return CORE_OUT_OF_MEMORY;
-    *a = (struct across){ s->context, owner, NULL, { .to = *to, .extent = *e }, value, element };
+        return code ? code : CORE_OUT_OF_MEMORY;
+    *a = (struct across){ s->context, owner, NULL, false, { .to = *to, .extent = *e }, value, element };
     return put(s, a, false);
 }

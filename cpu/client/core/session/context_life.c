@@ -310,11 +310,11 @@ static int end(core_context *c, uint32_t procedure)
 }
 
 /* Before the lock is taken: the server waits for the work too, but knows nothing of copies that functions of ours
-   will yet send (copy.c). */
+   will yet send (copy.c), nor of those in streams of other contexts that name this one's memory. */
 static void settle(core_context *c)
 {
     if (!atomic_load(&c->session->sticky) && atomic_load(&c->live) == CONTEXT_MADE)
-        context_settle(c);
+        session_several() ? memory_settle(c) : context_settle(c);
 }
 
 /* An assert is cleared by a reset; the other errors that stay, stay, and native answers the reset with them. */

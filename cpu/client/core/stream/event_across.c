@@ -26,7 +26,7 @@ static void across_arrived(struct wire_call *call)
 {
     struct wait_across *w = (struct wait_across *)call;
     if (call->result)
-        session_latch(w->session, call->result);
+        session_fail(w->session, "a wait for an event of another GPU server", call->result);
     host_function_release(w->held);
     xdr_free((xdrproc_t)xdr_plain_result, &w->result);
     free(w);

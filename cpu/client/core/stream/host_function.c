@@ -2,6 +2,8 @@
  * host_function.c: functions of the program that a stream runs in its turn. The server says when a function is
  * due; a thread of the core's runs them one after another and informs the server, which lets the stream go on.
  * The thread is started with the first function. All signals are blocked in it but those of its own faults.
+ *
+ * Work between GPU servers has a second thread, since a function of the program may wait for what such work lets go on.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -25,6 +27,7 @@ struct client_host_function {
     void  (*function)(void *, int);
     void   *user;
     bool    on_error, writes;
+    bool    across;                   /* between GPU servers: the second thread's */
     bool    used;                     /* the server has not said yet that it is due */
     bool    held;                     /* nor has the other server answered for which the stream waits */
     int     status;
@@ -32,14 +35,19 @@ struct client_host_function {
     flyt_id next;                     /* in the queue, or of the free ids; 0: last */
 };
 
+struct queue {
+    pthread_cond_t due;
+    flyt_id first, last;              /* of those that are due */
+    bool    running;                  /* the thread is */
+};
+
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t  due;
     struct client_host_function *slots; /* by id; slot 0 is not used */
     flyt_id  size, spare;
-    flyt_id  first, last;             /* the queue of those that are due */
-    bool     running;
-} hosts = { .lock = PTHREAD_MUTEX_INITIALIZER, .due = PTHREAD_COND_INITIALIZER };
+    struct queue program, across;
+} hosts = { .lock = PTHREAD_MUTEX_INITIALIZER, .program = { .due = PTHREAD_COND_INITIALIZER },
+            .across = { .due = PTHREAD_COND_INITIALIZER } };
 
 static atomic_int runner;
 static const struct client_stream *_Atomic waits; /* for the function that runs */
@@ -51,31 +59,40 @@ pid_t host_function_thread(void)
 
 const struct client_stream *host_function_stream(void) { return atomic_load(&waits); }
 
-static void *host_run(void *unused)
+static void function_ended(void)
 {
-    (void)unused;
+    managed_host_function_ended();
+    atomic_store(&waits, NULL);
+    if (mirror_heeded())
+        mirror_room->host_function_ended();
+}
+
+static void *host_run(void *which)
+{
+    struct queue *queue = which;
+    bool program = queue == &hosts.program;
     /* also where a function of the program cancels the thread that it runs in */
     cancel_state_off();
     throttle_thread();
     gate_pass();                              /* who shuts the gate waits for the functions that are due */
-    atomic_store(&runner, gettid());
+    if (program)
+        atomic_store(&runner, gettid());
     pthread_mutex_lock(&hosts.lock);
     for (;;) {
-        while (!hosts.first)
-            pthread_cond_wait(&hosts.due, &hosts.lock);
-        flyt_id id = hosts.first;
+        while (!queue->first)
+            pthread_cond_wait(&queue->due, &hosts.lock);
+        flyt_id id = queue->first;
         struct client_host_function f = hosts.slots[id];
-        hosts.first = f.next;
+        queue->first = f.next;
         pthread_mutex_unlock(&hosts.lock);
         pending_wait(&f.point);                  /* the server has sent them; another reply may have been quicker */
         mirror_synchronised();                   /* what fails is every later call's error */
-        atomic_store(&waits, f.point.stream);
+        if (program)
+            atomic_store(&waits, f.point.stream);
         if (!f.status || f.on_error)
             f.function(f.user, f.status);
-        managed_host_function_ended();
-        atomic_store(&waits, NULL);
-        if (mirror_heeded())
-            mirror_room->host_function_ended();
+        if (program)
+            function_ended();
         if (f.writes)
             pending_writer_ends();
         throttle_ends();
@@ -88,20 +105,20 @@ static void *host_run(void *unused)
 }
 
 /* Under the lock. */
-static int thread_start(void)
+static int thread_start(struct queue *queue)
 {
     sigset_t every, before;
     pthread_t thread;
-    if (hosts.running)
+    if (queue->running)
         return CORE_OK;
     sigfillset(&every);
     /* Functions of the program may touch managed memory (cpu/client/managed/by_signal.c), and fail as elsewhere. */
     sigdelset(&every, SIGSEGV);
     sigdelset(&every, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &every, &before);
-    hosts.running = pthread_create(&thread, NULL, host_run, NULL) == 0;
+    queue->running = pthread_create(&thread, NULL, host_run, queue) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!hosts.running)
+    if (!queue->running)
         return CORE_OUT_OF_MEMORY;
     pthread_detach(thread);
     return CORE_OK;
@@ -133,7 +150,7 @@ static int put(struct client_stream *s, const struct client_host_function *wante
     struct point point = stream_point(s);
     point.number++;                           /* its own, or of a call that another thread sends meanwhile */
     pthread_mutex_lock(&hosts.lock);
-    int code = thread_start();
+    int code = thread_start(wanted->across ? &hosts.across : &hosts.program);
     flyt_id id = code ? 0 : slot_take();
     if (id) {
         hosts.slots[id] = *wanted;
@@ -164,11 +181,19 @@ int host_function_put(struct client_stream *s, void (*function)(void *, int), vo
                                               .writes = writes }, &id);
 }
 
+int host_function_put_across(struct client_stream *s, void (*function)(void *, int), void *user, bool writes)
+{
+    flyt_id id;
+    return put(s,
+               &(struct client_host_function){ .function = function, .user = user, .on_error = true, .writes = writes,
+                                              .across = true }, &id);
+}
+
 static void nothing(void *user, int status) { (void)user, (void)status; }
 
 int host_function_hold(struct client_stream *s, flyt_id *out)
 {
-    return put(s, &(struct client_host_function){ nothing, .held = true }, out);
+    return put(s, &(struct client_host_function){ nothing, .held = true, .across = true }, out);
 }
 
 flyt_id host_function_ids(void)
@@ -180,15 +205,16 @@ flyt_id host_function_ids(void)
 }
 
 /* Under the lock. */
-static void queue(flyt_id id)
+static void enqueue(flyt_id id)
 {
+    struct queue *queue = hosts.slots[id].across ? &hosts.across : &hosts.program;
     hosts.slots[id].next = 0;
-    if (hosts.first)
-        hosts.slots[hosts.last].next = id;
+    if (queue->first)
+        hosts.slots[queue->last].next = id;
     else
-        hosts.first = id;
-    hosts.last = id;
-    pthread_cond_signal(&hosts.due);
+        queue->first = id;
+    queue->last = id;
+    pthread_cond_signal(&queue->due);
 }
 
 void host_function_due(struct client_session *session, flyt_id id, int status)
@@ -198,7 +224,7 @@ void host_function_due(struct client_session *session, flyt_id id, int status)
         hosts.slots[id].used = false;         /* once only, whatever the server says */
         hosts.slots[id].status = status;
         if (!hosts.slots[id].held)
-            queue(id);
+            enqueue(id);
     }
     pthread_mutex_unlock(&hosts.lock);
 }
@@ -208,7 +234,7 @@ void host_function_release(flyt_id id)
     pthread_mutex_lock(&hosts.lock);
     hosts.slots[id].held = false;
     if (!hosts.slots[id].used)
-        queue(id);
+        enqueue(id);
     pthread_mutex_unlock(&hosts.lock);
 }
 

@@ -12,6 +12,9 @@
 /* writes: it may write memory of the program (pending_writers). On failure nothing was taken; after success user is
    the function's, which never runs if the connection is lost first. */
 int host_function_put(struct client_stream *, void (*function)(void *, int), void *user, bool on_error, bool writes);
+/* For work between GPU servers: as host_function_put, but it waits for no function of the program. It runs after an
+   error, too. */
+int host_function_put_across(struct client_stream *, void (*function)(void *, int), void *user, bool writes);
 /* The stream waits at this place until host_function_release, which is called once, by any thread. */
 int  host_function_hold(struct client_stream *, flyt_id *);
 void host_function_release(flyt_id);

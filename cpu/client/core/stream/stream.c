@@ -401,7 +401,7 @@ static int per_thread_stream(core_context *c, struct client_stream **out)
     return code ? code : stream_pass_gate(c, *out);
 }
 
-int stream_transfer(core_context *c, struct client_stream **out)
+static int transfer_stream(core_context *c, struct client_stream **out)
 {
     pthread_mutex_lock(&lists.lock);
     uint64_t token = c->transfer;
@@ -409,7 +409,7 @@ int stream_transfer(core_context *c, struct client_stream **out)
     *out = token ? id_table_find(table, token) : NULL;
     if (*out)
         return CORE_OK;
-    /* Only the host function thread comes here; what it would catch up with may wait for it. */
+    /* Only threads of the core come here; what they would catch up with may wait for them. */
     int code = stream_create(c, STREAM_NON_BLOCKING, 0, out);
     if (code)
         return code;
@@ -417,6 +417,15 @@ int stream_transfer(core_context *c, struct client_stream **out)
     c->transfer = (*out)->token;
     pthread_mutex_unlock(&lists.lock);
     return CORE_OK;
+}
+
+int stream_transfer(core_context *c, struct client_stream **out)
+{
+    static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&making);
+    int code = transfer_stream(c, out);
+    pthread_mutex_unlock(&making);
+    return code;
 }
 
 int client_stream_find(core_context *c, core_stream token, struct client_stream **out)

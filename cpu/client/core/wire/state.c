@@ -62,6 +62,17 @@ void session_forget(struct client_session *session, int code)
     atomic_compare_exchange_strong(&session->latched, &latched, 0);
 }
 
+void session_fail(struct client_session *session, const char *what, int code)
+{
+    CANCEL_OFF;
+    pthread_mutex_lock(&loss_lock);
+    if (!atomic_load(&session->sticky))
+        log_error("%s failed with error %d, and work of the GPU server %s depends on it. Every CUDA call that concerns "
+                  "its GPUs fails from here on; start the program again", what, code, session->uri);
+    session_set_sticky(session, CORE_DEVICE_UNAVAILABLE);
+    pthread_mutex_unlock(&loss_lock);
+}
+
 int session_sticky_of_all(void)
 {
     int code = atomic_load_explicit(&core_session.sticky, memory_order_relaxed);

@@ -58,7 +58,10 @@ void session_move_end(void);
 bool session_moving(void);
 void session_set_sticky(struct client_session *, int code);
 void session_latch(struct client_session *, int code);
-/* Where it is what the two above keep: a reset has cleared it. */
+/* What its queued work needs from another server has failed: all calls that concern it fail, since what is behind has
+   run or will run on wrong bytes. Says so once. */
+void session_fail(struct client_session *, const char *what, int code);
+/* Where it is what session_set_sticky and session_latch keep: a reset has cleared it. */
 void session_forget(struct client_session *, int code);
 void session_lost(void *session, const char *reason);
 /* Between these a loss changes nothing yet: everything is at another server already, and this one may not be needed any

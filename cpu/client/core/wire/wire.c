@@ -216,6 +216,9 @@ static void wire_settle(struct wire_call *call)
     wire_take_header(call->session, head);
     /* What fails behind a fault fails because of it: an event may have no counterpart on the server any more. */
     call->result = head->result && head->sticky ? head->sticky : head->result;
+    /* The server does not know that what it waited for has failed at another one (session_fail). */
+    if (session_several() && !call->result && atomic_load(&call->session->sticky) == CORE_DEVICE_UNAVAILABLE)
+        call->result = CORE_DEVICE_UNAVAILABLE;
     if (call->result != CORE_NOT_READY)
         wire_heard();
     if (call->begun)
