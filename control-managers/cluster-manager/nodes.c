@@ -92,6 +92,9 @@ static void fill_order(struct cluster *cluster, struct message *message, uint8_t
             (node_link){ message->program, message->source, message->server, message->text, message->sms };
         break;
     case NODE_ORDER_LOG: order->body.node_order_body_u.log = message->log; break;
+    case NODE_ORDER_SERVED:
+        order->body.node_order_body_u.served = (node_served){ message->server, message->program };
+        break;
     case NODE_ORDER_END_PROGRAM: {
         node_end_program *end = &order->body.node_order_body_u.end_program;
         *end = (node_end_program){ message->server, message->program, { message->code, message->text } };

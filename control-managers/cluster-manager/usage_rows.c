@@ -326,9 +326,10 @@ static bool node_tells(const struct server *server)
     return server->ordered && (!session || session->hello.minor >= NODE_MINOR_USAGE);
 }
 
-static void ask_node(struct cluster *cluster, const struct server *server, const struct used *used)
+/* NODE_ORDER_END_PROGRAM or NODE_ORDER_SERVED. */
+static void ask_node(struct cluster *cluster, const struct server *server, const struct used *used, int order)
 {
-    struct message message = { .kind = NODE_ORDER_END_PROGRAM, .server = server->row.id, .program = used->row.program,
+    struct message message = { .kind = order, .server = server->row.id, .program = used->row.program,
                                .code = CTL_OK };
     if (!server->stopping)
         node_send_order(cluster, server->node, &message);
@@ -341,7 +342,7 @@ static void linger(struct cluster *cluster, struct server *server, struct used *
     used->lingers_since = usage_now(cluster->usage);
     snprintf(used->row.why, sizeof used->row.why, "%s", why);
     if (!asked)
-        ask_node(cluster, server, used);
+        ask_node(cluster, server, used, NODE_ORDER_END_PROGRAM);
 }
 
 void usage_detached(struct cluster *cluster, struct program *program, const char *why)
@@ -381,7 +382,7 @@ void usage_ask(struct cluster *cluster, struct server *server)
     unsigned asked = 0;
     for (struct used *used = server->counted.rows; used && asked < ASK_AT_ONCE; used = used->next)
         if (used->program && !used->left && !used->known_served && !used->asked && used->attached < before) {
-            ask_node(cluster, server, used);
+            ask_node(cluster, server, used, NODE_ORDER_SERVED);
             used->asked = true;
             asked++;
         }
@@ -521,7 +522,7 @@ void usage_node_back(struct cluster *cluster, struct node *node)
             if (!used->lingers)
                 continue;
             if (tells)
-                ask_node(cluster, server, used);
+                ask_node(cluster, server, used, NODE_ORDER_END_PROGRAM);
             else
                 row_end(cluster, used, used->row.accrued, used->row.why);
         }

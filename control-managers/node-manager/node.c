@@ -163,6 +163,14 @@ static void take_end_program(struct node *node, uint64_t number, const node_end_
     node_report_order(node, number, CTL_OK, "");
 }
 
+static void take_served(struct node *node, uint64_t number, const node_served *asked)
+{
+    struct server *server = server_find(node, asked->server);
+    if (server && asked->prog)
+        served_ask(server, asked->prog);
+    node_report_order(node, number, CTL_OK, "");
+}
+
 static void take_order(struct node *node, const node_order *order)
 {
     const struct node_order_body *body = &order->body;
@@ -195,6 +203,7 @@ static void take_order(struct node *node, const node_order *order)
         break;
     case NODE_ORDER_LINK: dial_begin_link(node, order->number, &body->node_order_body_u.link); break;
     case NODE_ORDER_LOG: log_begin(node, order->number, &body->node_order_body_u.log); break;
+    case NODE_ORDER_SERVED: take_served(node, order->number, &body->node_order_body_u.served); break;
     case NODE_ORDER_END_PROGRAM:
         take_end_program(node, order->number, &body->node_order_body_u.end_program);
         break;

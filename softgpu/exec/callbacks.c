@@ -50,7 +50,7 @@ static int by_count(const void *a, const void *b)
 
 void exec_callbacks_tell(void)
 {
-    unsigned order[SLOTS], count = 0;
+    unsigned order[SLOTS] = { 0 }, count = 0;
     for (unsigned k = 0; k < SLOTS; k++) {
         unsigned first = 0;
         while (first < count && strcmp(slots[order[first]].text, slots[k].text))

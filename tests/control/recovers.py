@@ -8,6 +8,7 @@ shows: recovery: with `vm set --recovery journal` a program goes on after the lo
    has come back to a cluster manager that was started again waits for the node
 shows: recovery: a program that is not protected any more is shown as such, with the reason, and gets error 46; one
    that is to have no recovery gets 46 too; a wish that makes no sense is refused
+shows: recovery: with `vm set --recovery checkpoint:TIME` a program goes on likewise, some checkpoints after its begin
 shows: recovery: the commands of docs/elastic.md do what it says
 """
 import json
@@ -15,6 +16,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from moves import BIN, Cluster  # noqa: E402
@@ -166,12 +168,35 @@ def unprotected(cluster, a):
     ok("a program with pinned memory: shown as unprotected, and error 46")
 
 
+def checkpointed(cluster):
+    """Each loss comes some checkpoints after the one before; the node's goes to the other node."""
+    cluster.run("vm", "set", "local", "--recovery", "checkpoint:300ms")
+    a = Program(cluster)
+    known = a.row()["id"]
+    for what in ("worker", "server", "node"):
+        for _ in range(30):
+            a.goes_on()
+            time.sleep(0.1)
+        servers, node, again = cluster.server_pids(), a.node(), lambda: None
+        if what == "node":
+            again = cluster.kill(node)
+        for pid in servers:
+            kill_all([*workers(pid), *([pid] if what != "worker" else [])])
+        for _ in range(3):
+            a.goes_on()
+        assert a.row()["id"] == known and a.row()["state"] == "running", (known, a.row())
+        assert what != "node" or a.node() != node
+        again()
+        ok(f"with checkpoints the {what} was killed: the program goes on as the same one")
+    a.end()
+
+
 def as_documented(cluster):
     """The commands of docs/elastic.md; the last one is `off`."""
     block = read("docs/elastic.md").split("\n## Recovery")[1].split("```sh\n")[1].split("```")[0]
     lines = [line.split("#")[0].replace("NAME", "local").split() for line in block.splitlines()]
     words = [line[1:] for line in lines if line[0] == "flytctl"]
-    assert len(words) == 3, block
+    assert len(words) == 4, block
     for each in words:
         cluster.run(*each)
         assert cluster.rows("vm", "list")[0]["recovery"] == each[-1], each
@@ -196,6 +221,7 @@ def main():
             a = protected(cluster)
             before_its_node(cluster, a)
             unprotected(cluster, a)
+            checkpointed(cluster)
             off(cluster)
             print("#", json.dumps(cluster.kinds()))
         except BaseException:

@@ -258,7 +258,9 @@ static bool messages_keep(const struct graph_collective *c, struct graph_collect
     if (!c->messages)
         return true;
     struct core_comm_message *own = malloc(size + 1);
-    out->messages = own ? memcpy(own, c->messages, size) : NULL;
+    out->messages = own;
+    if (own)
+        memcpy(own, c->messages, size);
     return own != NULL;
 }
 
