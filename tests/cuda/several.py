@@ -7,6 +7,7 @@
 # shows: many-gpus: arrays and textures of several servers, and copies from array to array
 # shows: many-gpus: a program with several servers that is asked to move stays, says why, and goes on
 # shows: many-gpus: memory, arrays and devices that queued copies between servers use can be freed
+# shows: many-gpus: 700 copies between servers stand in one stream behind a kernel
 # shows: many-gpus: copies and waits between servers go on while a host function waits for the program
 # shows: many-gpus: a copy between servers that fails leaves an error that stays, also for what waits for the stream
 # shows: many-gpus: a server that is killed with -9 takes its GPUs with it (46), those of the others go on
@@ -114,6 +115,11 @@ def freed(arguments, two):
     say(status == 0 and out == expected, "a free waits for queued copies across", out, err)
 
 
+def crowd(arguments, two):
+    status, out, err = run(arguments, two.uri, "crowd")
+    say(status == 0 and out == "many copies: 0\nthe last one: 61\n", "many copies across in one stream", out, err)
+
+
 def held(arguments, two):
     status, out, err = run(arguments, two.uri, "held")
     say(status == 0 and out == "while a host function waits: 41\n",
@@ -175,6 +181,7 @@ def main():
         chosen(arguments, two)
         arrays(arguments, two)
         freed(arguments, two)
+        crowd(arguments, two)
         held(arguments, two)
         stays(arguments, two)
         named(arguments, one)

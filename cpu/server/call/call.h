@@ -52,6 +52,7 @@ struct operation {
     int (*issue)(struct session *, struct call *);
     bool numbered;                        /* false: STREAM_SYNC and the like, which only mark a place */
     bool own_number;                      /* issue sees to call->number itself being marked */
+    bool twofold;                         /* the driver makes two operations of it: a marker, and a wait */
     /* Its stream ends before its turn has come, with this code: answers whoever waits. NULL: a call that is
        answered fails. */
     void (*dropped)(struct session *, struct call *, CUresult);

@@ -179,7 +179,7 @@ static void host_function_dropped(struct session *session, struct call *call, CU
 }
 
 static const struct operation host_function_operation = {
-    .issue = host_function_issue, .numbered = true, .dropped = host_function_dropped,
+    .issue = host_function_issue, .numbered = true, .twofold = true, .dropped = host_function_dropped,
 };
 
 void serve_host_function(struct session *session, struct call *call)

@@ -268,14 +268,21 @@ static __attribute__((noinline, cold)) bool stream_makes_room(struct session *se
     return false;
 }
 
+/* Of an operation that counts twice there are at most half as many. */
+static bool stream_full(const struct stream *stream, const struct call *call)
+{
+    unsigned most = call->operation->twofold ? SESSION_STREAM_CAP / 2 : SESSION_STREAM_CAP;
+    return stream->issued - atomic_load(&stream->done) >= most;
+}
+
 /* Has the call's turn come, as far as is known without the driver? */
 static bool stream_ready(struct session *session, struct call *call)
 {
     struct stream *stream = call->stream;
-    if (stream->issued - atomic_load(&stream->done) >= SESSION_STREAM_CAP && call->operation->numbered) {
+    if (stream_full(stream, call) && call->operation->numbered) {
         stream_mark(session, stream);
         completion_poll(session, stream);
-        if (stream->issued - atomic_load(&stream->done) >= SESSION_STREAM_CAP)
+        if (stream_full(stream, call))
             return false;
     }
     if (crowd_full(session, stream) && call->operation->numbered && !stream_makes_room(session, call))

@@ -5,6 +5,7 @@
 //   arrays              large copies, arrays and textures of each device, and copies from array to array of all pairs
 //   lost                prints "ready", waits for a line, then prints what each device says from then on
 //   freed               frees memory, an array and a device while copies across that use them are queued
+//   crowd               many copies across behind a kernel, in one stream
 //   held                a host function waits for the program, which waits for a copy and an event across
 //   behind              prints "ready" with a copy from the last device queued, waits for a line, then prints errors
 //   stay URI            asks for a move to that server, and prints why the program stays
@@ -413,6 +414,17 @@ static int freed()
     return 0;
 }
 
+static int crowd()
+{
+    pair p = pair_make();
+    slow<<<1, 1, 0, p.stream>>>(p.here, 61, TURNS);
+    for (int i = 0; i < 700; i++)
+        MUST(cudaMemcpyAsync(p.there + i, p.here, 4, cudaMemcpyDefault, p.stream));
+    printf("many copies: %d\n", (int)cudaStreamSynchronize(p.stream));
+    printf("the last one: %u\n", first_of(p.there + 699));
+    return 0;
+}
+
 static std::atomic<bool> released;
 
 static void CUDART_CB hold(void *)
@@ -501,6 +513,7 @@ int main(int argc, char **argv)
            : strcmp(what, "arrays") == 0 ? arrays()
            : strcmp(what, "lost") == 0   ? lost()
            : strcmp(what, "freed") == 0  ? freed()
+           : strcmp(what, "crowd") == 0  ? crowd()
            : strcmp(what, "held") == 0   ? held()
            : strcmp(what, "behind") == 0 ? behind()
                                          : 2;
