@@ -4,7 +4,8 @@
  *
  * The workers are looked at with every report of figures, also while the cluster manager is away: what could not be
  * sent waits with the other reports. The cluster manager asks about a program that has ended there
- * (NODE_ORDER_END_PROGRAM), or of which it does not know whether it is served (NODE_ORDER_SERVED); such questions are answered as soon as no worker serves the program.
+ * (NODE_ORDER_END_PROGRAM), or of which it does not know whether it is served (NODE_ORDER_SERVED); such questions are
+ * answered as soon as no worker serves the program.
  */
 #include <stdlib.h>
 #include <string.h>

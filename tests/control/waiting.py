@@ -20,6 +20,7 @@ import shutil
 import signal
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 import tempfile
@@ -214,6 +215,11 @@ def the_disk_of_the_resource_db_is_full(cluster):
     served(cluster)
 
 
+def sockets(folder, names):
+    return [name for name in names if os.path.exists(f"{folder}/{name}") and
+            stat.S_ISSOCK(os.stat(f"{folder}/{name}").st_mode)]
+
+
 @case(plain)
 def the_disk_of_the_node_is_full(cluster):
     """The program hears that, and not what follows from it."""
@@ -221,7 +227,7 @@ def the_disk_of_the_node_is_full(cluster):
     cluster.end_servers()
     with cluster.killed("node-1"):
         with tempfile.TemporaryDirectory() as kept:
-            shutil.copytree(place, f"{kept}/node")
+            shutil.copytree(place, f"{kept}/node", ignore=sockets)
             if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m,mode=711", "none", place],
                               capture_output=True).returncode:
                 raise Skip("no small file system can be mounted")

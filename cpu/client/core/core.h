@@ -23,6 +23,7 @@
  *
  *   wire/     state.c  the session's state and sticky error;  wire.c  every call passes here;  journal.c  what was sent
  *             and answered, for recovery;
+ *             rehearsal.c  the calls that would make a checkpoint's state again;
  *             gate.c  the gate at which calls wait;  device.c, pci.c  devices;
  *             notify.c  the server's EVENTS calls;  span.c  the shape of a copy;  perf.c  switches;
  *             stats.c, trace.c, trace_value.c, error_log.c  what users and tools can see of calls;  deep.c  work that
@@ -57,7 +58,8 @@
  *             orders; local.c, manager.c  where the server is found;  manager_moves.c  the orders of the client
  *             manager;  attach_wait.c, attach_window.c  waiting for a server, and its window;  capability.c  which
  *             compute capability the loaded software needs;  peer.c, usage.c, stats_report.c; comm.c  collectives
- *             between GPUs, and links;  suspects.c, unanswered.c  of a recovery
+ *             between GPUs, and links;  suspects.c, unanswered.c  of a recovery;
+ *             keeper.c  checkpoints, with which the journal begins anew
  */
 #ifndef FLYT_CLIENT_CORE_H
 #define FLYT_CLIENT_CORE_H
