@@ -36,7 +36,7 @@
 #include "suspects.h"
 
 /* LOSSES_MOST: a call that makes a server end would make every other one end too, during the replay or after it. */
-enum { AGAIN_MS = 200, LOSSES_MOST = 5, REASON = 2 * RPC_ERROR_SIZE + 64 };
+enum { AGAIN_MS = 200, LOSSES_MOST = 5, REFUSALS_MOST = 15, REASON = 2 * RPC_ERROR_SIZE + 64 };
 /* How long the thread goes on trying to reach a server: without a cluster, at the address that the user gave; in a
    cluster, from the client manager's first answer on (the wait in the queue comes before, and does not count). */
 #define RECOVER_NS (60 * CLOCK_NS_PER_SECOND)
@@ -120,7 +120,8 @@ static void facts_adopt(const hello_result *hello, const char *uri)
     uri_adopt(uri);
 }
 
-enum end { RECOVERED, NOT_REACHED, NOT_REPEATED };
+/* REFUSED: the server does not take this ticket. */
+enum end { RECOVERED, NOT_REACHED, REFUSED, NOT_REPEATED };
 
 /* Counts the loss of a server. True: the program gives up; why says the reason. */
 static bool lost_again(char *why, size_t size)
@@ -166,7 +167,8 @@ static enum end try_at(const char *uri, const struct manager_place *place, char 
         return end;
     rpc_client *next = move.at[MOVE_TARGET].client;
     if (session_meet(&move) || devices_equal(&move)) {
-        end = rpc_client_lost(next) ? NOT_REACHED : NOT_REPEATED;
+        const char *refusal = move.at[MOVE_TARGET].hello.refusal;
+        end = rpc_client_lost(next) ? NOT_REACHED : refusal && *refusal ? REFUSED : NOT_REPEATED;
         rpc_client_destroy(next);
     } else {
         end = go_on(&move, uri); /* which frees the client, or gives its connection away */
@@ -217,19 +219,21 @@ static enum end try_cluster(char *why, size_t size)
 {
     struct manager_place place;
     enum end end = NOT_REACHED;
+    unsigned refused = 0;
     if (!take_manager()) {
         snprintf(why, size, "a move of it was just beginning");
         return NOT_REPEATED;
     }
     attach_wait_begin();
     int code = manager_ask_again(&place);
-    for (uint64_t until = clock_now() + RECOVER_NS; !code && end == NOT_REACHED && clock_now() < until;) {
+    for (uint64_t until = clock_now() + RECOVER_NS; !code && clock_now() < until;) {
         end = try_place(&place, why, size);
-        if (end != NOT_REACHED)
+        /* Tickets that are as old as the loss may be revoked with it: a new one is asked for. */
+        if (end != NOT_REACHED && (end != REFUSED || ++refused > REFUSALS_MOST))
             break;
         pause_again();
         uint64_t before = place.server;
-        code = manager_ask_other(&place, why);
+        code = end == REFUSED ? CORE_OK : manager_ask_other(&place, why);
         if (code || place.server != before)
             continue;
         manager_place_free(&place); /* the cluster may have learnt meanwhile that the server is gone */
