@@ -174,7 +174,7 @@ def checkpointed(cluster):
     a = Program(cluster)
     known = a.row()["id"]
     for what in ("worker", "server", "node"):
-        for _ in range(30):
+        for _ in range(12):
             a.goes_on()
             time.sleep(0.1)
         servers, node, again = cluster.server_pids(), a.node(), lambda: None
