@@ -67,7 +67,7 @@ const struct change *change_given(const struct cluster *, const struct change *a
 ctl_code change_new_secret(struct change *, uint8_t stored[DB_STORED_SIZE], char *text);
 /* The asker has gone: what can be withdrawn is. */
 void changes_forget(struct cluster_session *);
-/* What an administrator can change of a node, for the audit trail; "" for NULL. Returns out. */
+/* Writes the settings of a node that an administrator can change, for the audit trail; "" for NULL. Returns out. */
 const char *admin_node_describe(const struct db_node *, char out[DB_TEXT_SIZE]);
 
 #endif

@@ -406,7 +406,7 @@ static int64_t part_since(const struct used *used, int64_t from, bool there)
     return until > begun ? until - begun : 0;
 }
 
-/* Who ended meanwhile keeps what it has. */
+/* A row that has ended meanwhile keeps its part. */
 void usage_share_again(struct server *server, int64_t from)
 {
     struct counted *counted = &server->counted;

@@ -9,7 +9,7 @@
 
 enum { LOOK_NS = 2000000, FOLD_AT_ONCE = 2, ASK_AT_ONCE = 64, READ_MS = 30000,
        DAY_KEY_SIZE = DB_NAME_SIZE + DB_GPUS_SIZE + 40 };
-/* A node looks who is served with each of its reports: the first one after that is late. */
+/* A node reports every 10 s which programs its workers serve. After this time its first report is overdue. */
 static const int64_t ask_after_us = 12000000;
 static const int64_t second_us = 1000000, day_us = 86400 * INT64_C(1000000);
 static const char away[] = "exit: it ended while the cluster manager was away";

@@ -9,8 +9,7 @@
 #include "cpu/common/fd.h"
 #include "cpu/common/log.h"
 
-/* What is printed to a stdout that was closed is lost, and must fail like what is printed to a full disk: in its place
-   /dev/null is open for reading only. */
+/* Opens /dev/null for reading in place of a stdout that was closed, so that printing fails there as on a full disk. */
 static int open_standard(void)
 {
     const bool closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;

@@ -98,8 +98,8 @@ void live_apart(struct compiler *);
 bool places_find(struct compiler *);
 /* Blocks in which lanes arrive, and the variable of those that run. */
 void places_begin(struct compiler *);
-/* What happens in these blocks: who waits there comes along; without anybody, the next place has its turn. body: where
-   the place's instruction is done. */
+/* Writes the code by which lanes arrive at a place: lanes that wait there join them; if there are none at all, the next
+   place has its turn. body: the block of the place's instruction. */
 void places_arrive(struct compiler *, uint32_t place, LLVMBasicBlockRef body);
 /* The block where lanes arrive at the instruction; NULL: it is no place. */
 LLVMBasicBlockRef place_block(struct compiler *, uint32_t k);

@@ -66,7 +66,7 @@ void places_arrive(struct compiler *c, uint32_t place, LLVMBasicBlockRef body)
     store_to(c, constant_32(c, 0), at, 4);
     set_active_lanes(c, lanes);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, lanes, constant_32(c, 0), ""), next, body);
-    if (last) { /* never: somebody is always somewhere */
+    if (last) { /* never reached: each active lane is at some place */
         LLVMPositionBuilderAtEnd(b, next);
         LLVMBuildRet(b, constant_64(c, 0));
     }

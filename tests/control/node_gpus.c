@@ -19,7 +19,8 @@ static const char *stand_ins; /* for NVIDIA's libraries */
 
 /* ---- programs ---- */
 
-/* A program that has ended by itself, or whose VM has a new secret: the server is told, and nobody is killed. */
+/* A program that has ended by itself, or whose VM has a new secret: the node manager marks its tickets as revoked, and
+   kills no worker. */
 TEST_WITH(test_program_revoked, node_setup, node_teardown)
 {
     char path[160];

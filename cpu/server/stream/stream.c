@@ -268,7 +268,7 @@ static __attribute__((noinline, cold)) bool stream_makes_room(struct session *se
     return false;
 }
 
-/* Of an operation that counts twice there are at most half as many. */
+/* A stream takes half as many operations of a kind that the driver counts twice. */
 static bool stream_full(const struct stream *stream, const struct call *call)
 {
     unsigned most = call->operation->twofold ? SESSION_STREAM_CAP / 2 : SESSION_STREAM_CAP;

@@ -27,7 +27,7 @@ bool address_is_pooled(const struct core_range *);
 bool address_remove(enum core_memory_kind, uint64_t base, struct core_range *out);
 /* Removes the range of a variable of a module in the context, as address_remove does. */
 bool address_remove_variable(const core_context *, uint64_t base, struct core_range *out);
-/* What the address means to streams of the session; core_address_lookup says it for the thread's context. */
+/* Finds the range of an address as streams of the session see it. core_address_lookup goes by the thread's context. */
 bool address_lookup_at(const struct client_session *, uint64_t address, struct core_range *out);
 uint64_t address_count(enum core_memory_kind);              /* ranges of that kind; symbols are not counted */
 /* core_address_set_synchronous: whether it was ever called so, and whether the address is such memory. */

@@ -54,7 +54,7 @@ void manager_note_suspended(void);
 void manager_abandon(void);           /* in the child of a fork */
 
 /* manager_moves.c: what the client manager wants of the session. */
-/* Whether the client manager has sent something that nobody has read. */
+/* True: the client manager has sent a message that is still to be read. */
 bool manager_has_news(void);
 /* False: it wants nothing. */
 enum manager_action { MANAGER_ACTION_MOVE, MANAGER_ACTION_SUSPEND, MANAGER_ACTION_CHECKPOINT };

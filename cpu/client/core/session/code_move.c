@@ -218,7 +218,7 @@ static int attributes_restore(struct move *move, const struct loaded_function *f
     return CORE_OK;
 }
 
-/* What a server will say of the kernel is not known now, but what the program has set is. */
+/* Notes the attributes that the program has set. Those that a server will answer for the kernel are not known yet. */
 static int attributes_note(const struct loaded_function *f)
 {
     int code = CORE_OK;

@@ -5,7 +5,8 @@
  * again from the journal (recover.c). The second holds the lock for as long as it reads journal and file. The first
  * takes it when everything is in a new file, and changes both in one step: before it a loss is repaired from the old
  * ones, after it from the new ones. If the server is lost while the file is written, the calls that read from it wait
- * for the session to be made again. What nobody has been given may be another value there, so such a file is of no use.
+ * for the session to be made again. The new session may hold other values where the program has not read any yet, so
+ * the file is given up then.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -161,7 +161,7 @@ bool manager_permits_move(uint64_t number)
     return !answered || permitted;
 }
 
-/* What an administrator's command ends with. */
+/* The status with which an administrator's command ends, for an error of the core. */
 static int status_of(int code)
 {
     return code == CORE_OK              ? MANAGER_OK

@@ -39,8 +39,8 @@ struct checkpoint_order {
 /* What the session has on the GPU goes into the file (cpu/checkpoint), and the program goes on. A checkpoint of that
    name is replaced; no other file is. */
 int  session_checkpoint(struct move_order *, const struct checkpoint_order *);
-/* What the session has on the GPU goes into a file without a name, and the journal begins anew with it (keeper.h). The
-   program goes on. */
+/* Writes all that the session has on the GPU into a file without a name, with which the journal begins anew (keeper.h).
+   The program goes on. */
 int  session_keep(struct move_order *);
 bool session_keeps(void);                /* this is under way: the session stays at its server, also if that is lost */
 bool session_suspended(void);            /* the thread that does both asks this */

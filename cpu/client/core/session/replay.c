@@ -206,7 +206,7 @@ static bool send_async(struct replay *r, const struct journal_entry *entry)
     return rpc_client_submit(r->client, &call) == RPC_SUCCESS || fails(r, "the new GPU server was lost");
 }
 
-/* What was in the checkpoint. A part of a heap that was all zeros has no bytes. */
+/* Sends bytes that the checkpoint holds. A part of a heap that was all zeros has none. */
 static bool send_stored(struct replay *r, const struct journal_entry *entry)
 {
     struct replay_stored stored;
@@ -364,8 +364,8 @@ static bool await_aside(struct replay *r, struct replay_call *call)
     return true;
 }
 
-/* What the answer has to be is said before the call. The server makes objects beside its other work, and what is placed
-   is the next one that it makes: so one after the other. */
+/* Sends PLACE before the call: the handle that the answer has to give. It counts for the next object that
+   the server makes, and it makes objects beside its other work: so this waits for the one before. */
 static bool place(struct replay *r, const struct journal_entry *entry, bool *placed)
 {
     place_args args;

@@ -25,7 +25,7 @@
 #include "cpu/rpc/transport/liveness.h"
 #include "reach.h"
 
-/* Of what one server offers, what serves a program that has several. */
+/* The capabilities of a server that a program with several servers can use. */
 enum { SERVES = FLYT_CAP_TEXREFS | FLYT_CAP_PLACES };
 
 /* One more, behind the last. NULL: no memory. */
@@ -159,7 +159,7 @@ static int take_window(struct client_session *session)
     return code ? code : CORE_OUT_OF_MEMORY;
 }
 
-/* What all have in common. */
+/* Keeps the capabilities that all servers have in common. */
 static void agree(const struct client_session *session)
 {
     core_session.hello.capabilities &= session->hello.capabilities;

@@ -56,7 +56,7 @@ core_context *core_context_primary(int device)
 /* Of the context that is current in this thread; NULL: none is. */
 static struct client_session *context_session(void) { return core_current ? core_current->session : NULL; }
 
-/* Of several sessions: that of the thread's context. */
+/* A program with several sessions gets the error of its thread's context. */
 int core_sticky(void)
 {
     if (!session_ready())

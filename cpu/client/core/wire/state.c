@@ -111,7 +111,7 @@ void session_lost(void *which, const char *reason)
     if (!first)
         return;
     pthread_mutex_lock(&loss_lock);
-    session->loss.telling = true;               /* no lock of the lanes is wanted any more: who waits may hold one */
+    session->loss.telling = true;               /* no lock of the lanes from here on: who waits may hold one */
     pthread_mutex_unlock(&loss_lock);
     manager_tell_why();
     pthread_mutex_lock(&loss_lock);

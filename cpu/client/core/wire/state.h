@@ -58,8 +58,8 @@ void session_move_end(void);
 bool session_moving(void);
 void session_set_sticky(struct client_session *, int code);
 void session_latch(struct client_session *, int code);
-/* What its queued work needs from another server has failed: all calls that concern it fail, since what is behind has
-   run or will run on wrong bytes. Says so once. */
+/* Queued work of the session has failed at another server: all later calls of the session fail, because the work behind
+   it has run, or will run, on wrong bytes. Logs that once. */
 void session_fail(struct client_session *, const char *what, int code);
 /* Where it is what session_set_sticky and session_latch keep: a reset has cleared it. */
 void session_forget(struct client_session *, int code);
