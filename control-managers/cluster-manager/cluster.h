@@ -116,6 +116,11 @@ struct counted {
     bool behind;            /* the node, back again, still has to report which programs have left: nothing is charged */
     struct used *rows;      /* of programs that use it: usage_state.h */
     struct map by_program;  /* the same rows, by the program's id */
+    /* Its node has said who was served, and what was charged since `divide_from` is to be divided again, after all is
+       charged until `divide_until`, if that is later: usage_divide. */
+    bool divides;
+    int64_t divide_from, divide_until;
+    struct server *divide_next; /* in usage.to_divide */
 };
 
 struct server {

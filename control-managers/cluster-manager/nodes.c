@@ -396,6 +396,7 @@ void node_handle_report(struct conn *conn, struct loop_call *call, void *object)
                 server_update(cluster, server, &body->node_report_body_u.server);
         }
     }
+    usage_divide(cluster);
     moving_look(cluster);
 }
 

@@ -33,12 +33,17 @@ static void follow_clock(struct usage *usage, int64_t step)
         struct counted *counted = &server->counted;
         counted->accrued += counted->accrued ? step : 0;
         counted->heard += counted->heard ? step : 0;
+        counted->divide_from += step;
+        counted->divide_until += step;
         for (struct used *used = counted->rows; used; used = used->next) {
             used->row.accrued += step;
             used->row.begun += used->row.begun > used->row.accrued ? step : 0; /* it began since a step before */
             used->attached += step;
             used->lingers_since += step;
             used->left += used->left ? step : 0;
+            used->idle += step;
+            used->idle_until += step;
+            used->ends += used->ends ? step : 0;
             used->gone += used->gone ? step : 0;
             for (unsigned n = 0; n < used->pasts; n++)
                 used->past[n].when += step;
@@ -108,6 +113,7 @@ void usage_free(struct usage *usage)
     map_free(&usage->days);
     map_free(&usage->going_on);
     map_free(&usage->programs);
+    map_free(&usage->lost);
     free(usage);
 }
 
@@ -312,6 +318,7 @@ void usage_report(struct cluster *cluster, struct server *server, const node_usa
     struct counted *counted = &server->counted;
     ctl_figures more = report->figures;
     struct counts_for of = totals_of(cluster, server);
+    usage_divide_server(cluster, server);
     int64_t now = usage_now(cluster->usage);
     bool same = report->epoch == counted->epoch;
     for (int i = 0; i < FIGURES && same; i++)
@@ -371,75 +378,8 @@ static void share_out(struct counted *counted, int64_t from, uint64_t sm_us)
 
 static void note_past(struct used *used)
 {
-    if (used->pasts && used->row.accrued - used->past[used->pasts - 1].when < PAST_US)
-        return;
-    if (used->pasts == PASTS)
-        memmove(used->past, used->past + 1, --used->pasts * sizeof *used->past);
-    used->past[used->pasts++] = (struct used_past){ used->row.accrued, used->row.sm_us };
-}
-
-uint64_t usage_sm_us_at(const struct used *used, int64_t when)
-{
-    struct used_past from = { used->row.begun, 0 }, to = { used->row.accrued, used->row.sm_us };
-    for (unsigned i = 0; i < used->pasts; i++) {
-        const struct used_past *past = &used->past[i];
-        if (past->when <= when)
-            from = *past;
-        else if (past->when < to.when)
-            to = *past;
-    }
-    if (when >= to.when)
-        return to.sm_us;
-    if (when <= from.when || to.when <= from.when)
-        return from.sm_us;
-    double part = (double)(when - from.when) / (double)(to.when - from.when);
-    return from.sm_us + (uint64_t)((double)(to.sm_us - from.sm_us) * part);
-}
-
-/* So much of the time since `from` a worker has served it, or may have; `there`: so much its program was there. */
-static int64_t part_since(const struct used *used, int64_t from, bool there)
-{
-    int64_t begun = used->row.begun > from ? used->row.begun : from, until = used->row.accrued;
-    if (used->left && used->left < until)
-        until = there && !used->lingers ? until : there && used->gone > used->left ? used->gone : used->left;
-    until = until < used->row.accrued ? until : used->row.accrued;
-    return until > begun ? until - begun : 0;
-}
-
-/* A row that has ended meanwhile keeps its part. */
-void usage_share_again(struct server *server, int64_t from)
-{
-    struct counted *counted = &server->counted;
-    uint64_t all = counted->undivided;
-    double parts = 0;
-    bool there = false;
-    if (from >= counted->accrued)
-        return; /* nothing was charged since then */
-    for (struct used *used = counted->rows; used; used = used->next) {
-        uint64_t before = usage_sm_us_at(used, from);
-        all += used->row.sm_us - before;
-        used->row.sm_us = before;
-        while (used->pasts && used->past[used->pasts - 1].when > from)
-            used->pasts--;
-        if (used->pasts < PASTS && used->row.begun < from && from < used->row.accrued)
-            used->past[used->pasts++] = (struct used_past){ from, before };
-        parts += (double)part_since(used, from, false);
-    }
-    if (parts <= 0) {
-        there = true;
-        for (const struct used *used = counted->rows; used; used = used->next)
-            parts += (double)part_since(used, from, true);
-    }
-    uint64_t rest = all; /* of all if nobody used the server */
-    for (struct used *used = counted->rows; used && parts > 0; used = used->next) {
-        uint64_t part = (uint64_t)((double)all * ((double)part_since(used, from, there) / parts));
-        part = part < rest ? part : rest;
-        used->row.sm_us += part;
-        used->unsaved = true;
-        rest -= part;
-    }
-    counted->undivided = rest;
-    counted->dirty = true;
+    if (!used->pasts || used->row.accrued - used->past[used->pasts - 1].when >= PAST_US)
+        usage_note_past(used, used->row.accrued, used->row.sm_us);
 }
 
 static void accrue(struct cluster *cluster, struct server *server, int64_t when)
@@ -477,10 +417,34 @@ void usage_accrue_until(struct cluster *cluster, struct server *server, int64_t 
         accrue(cluster, server, when);
 }
 
+void usage_divide_server(struct cluster *cluster, struct server *server)
+{
+    struct counted *counted = &server->counted;
+    struct server **at = &cluster->usage->to_divide;
+    if (!counted->divides)
+        return;
+    while (*at != server)
+        at = &(*at)->counted.divide_next;
+    *at = counted->divide_next;
+    counted->divides = false;
+    usage_accrue_until(cluster, server, counted->divide_until);
+    usage_share_again(server, counted->divide_from);
+    usage_end_left(cluster, server);
+}
+
+void usage_divide(struct cluster *cluster)
+{
+    while (cluster->usage->to_divide)
+        usage_divide_server(cluster, cluster->usage->to_divide);
+}
+
 /* Charges nothing while a node still has to report which programs have left, and when. */
 void usage_accrue(struct cluster *cluster, struct server *server)
 {
-    if (!cluster->stopping && !server->counted.behind)
+    if (cluster->stopping)
+        return;
+    usage_divide_server(cluster, server);
+    if (!server->counted.behind)
         usage_accrue_until(cluster, server, usage_now(cluster->usage));
 }
 
@@ -489,6 +453,7 @@ void usage_settle(struct cluster *cluster, struct server *server)
     size_t there = 0, served = 0;
     if (cluster->stopping)
         return;
+    usage_divide_server(cluster, server);
     accrue(cluster, server, usage_now(cluster->usage));
     server->counted.behind = false;
     for (const struct used *used = server->counted.rows; used; used = used->next) {
@@ -531,6 +496,7 @@ void usage_server_gone(struct cluster *cluster, struct server *server)
 {
     if (cluster->stopping)
         return;
+    usage_divide_server(cluster, server);
     accrue(cluster, server, usage_now(cluster->usage));
     usage_end_rows(cluster, server, "lost: its GPU server has gone");
     server_save(cluster, server, true);

@@ -40,7 +40,9 @@ void usage_settle(struct cluster *, struct server *); /* it goes: all is charged
 void usage_server_gone(struct cluster *, struct server *);
 void usage_node_away(struct cluster *, struct node *);
 void usage_node_back(struct cluster *, struct node *); /* it has registered */
-/* No worker of the server serves the program any more. */
+/* No worker of the server serves the program any more, or, as it says, one does. After all that a node has reported in
+   one call, usage_divide. */
+void usage_divide(struct cluster *);
 void usage_left(struct cluster *, struct server *, const node_left *);
 /* No worker serves a program of a server that was lost with this node, which is back. */
 void usage_left_lost(struct cluster *, const struct node *, const node_left *);

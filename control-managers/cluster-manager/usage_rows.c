@@ -8,7 +8,7 @@
 #include "control-managers/cluster-manager/usage_state.h"
 
 enum { LOOK_NS = 2000000, FOLD_AT_ONCE = 2, ASK_AT_ONCE = 64, READ_MS = 30000,
-       DAY_KEY_SIZE = DB_NAME_SIZE + DB_GPUS_SIZE + 40 };
+       DAY_KEY_SIZE = DB_NAME_SIZE + DB_GPUS_SIZE + 40, LOST_KEY_SIZE = 48 };
 /* A node reports every 10 s which programs its workers serve. After this time its first report is overdue. */
 static const int64_t ask_after_us = 12000000;
 static const int64_t second_us = 1000000, day_us = 86400 * INT64_C(1000000);
@@ -111,7 +111,7 @@ static void drop(struct usage *usage, struct used *used)
         if (!vm->count)
             free(map_remove(&usage->vms, used->row.vm));
     }
-    usage->lost -= used->rate > 0;
+    usage_set_rate(usage, used, 0);
     usage->rows[used->at] = NULL;
     usage->gaps++;
     usage->generation++;
@@ -275,6 +275,7 @@ void usage_attached(struct cluster *cluster, struct program *program)
     struct server *server = program->server;
     if (program->used)
         return;
+    usage_divide_server(cluster, server);
     program->counted |= map_get_id(&cluster->usage->programs, program->id) != NULL;
     int64_t begun = began(cluster->usage, server, program, usage_now(cluster->usage));
     if (!server->counted.accrued)
@@ -390,29 +391,52 @@ void usage_ask(struct cluster *cluster, struct server *server)
 
 static int64_t later(int64_t one, int64_t other) { return one > other ? one : other; }
 
-/* A worker serves it, since some time after the report before. */
-static void note_served(struct server *server, struct used *used)
+/* What was charged since `from` is divided when all of the node's call is known: usage_divide. */
+static void divide_soon(struct cluster *cluster, struct server *server, int64_t from, int64_t until)
 {
-    int64_t from = later(used->left, server->counted.heard);
-    const bool left = used->left;
+    struct counted *counted = &server->counted;
+    if (!counted->divides) {
+        counted->divides = true;
+        counted->divide_from = from;
+        counted->divide_until = until;
+        counted->divide_next = cluster->usage->to_divide;
+        cluster->usage->to_divide = server;
+    }
+    counted->divide_from = from < counted->divide_from ? from : counted->divide_from;
+    counted->divide_until = later(until, counted->divide_until);
+}
+
+/* No worker served it from then on, until one did again. */
+static void note_idle(struct used *used, int64_t from, int64_t until)
+{
+    if (until <= from)
+        return;
+    if (used->idle_until != from)
+        used->idle = from;
+    used->idle_until = until;
+}
+
+/* A worker serves it, since some time after the report before. */
+static void note_served(struct cluster *cluster, struct server *server, struct used *used)
+{
+    int64_t left = used->left, from = later(left, server->counted.heard);
     used->served = used->known_served = true;
     used->left = 0;
-    if (left)
-        usage_share_again(server, from);
+    if (!left)
+        return;
+    note_idle(used, left, from);
+    divide_soon(cluster, server, from, 0);
 }
 
 /* Since when no worker serves it: as its node says, or, where that does not know, since now, or since the beginning
    where none ever did. */
 static int64_t left_since(struct cluster *cluster, struct server *server, const struct used *used, int64_t ended)
 {
+    const struct counted *counted = &server->counted;
     int64_t now = usage_now(cluster->usage);
-    if (ended > used->row.begun) {
-        ended = ended < now ? ended : now;
-        usage_accrue_until(cluster, server, ended);
-        return ended;
-    }
-    if (!server->counted.behind)
-        usage_accrue_until(cluster, server, now);
+    if (ended > used->row.begun)
+        return ended < now ? ended : now;
+    usage_accrue_until(cluster, server, !counted->behind ? now : counted->divides ? counted->divide_until : 0);
     return used->served ? used->row.accrued : used->row.begun;
 }
 
@@ -423,10 +447,13 @@ static void note_left(struct cluster *cluster, struct server *server, struct use
         return;
     ended = left_since(cluster, server, used, ended);
     int64_t from = used->left ? later(used->left, server->counted.heard) : ended;
+    from = from < ended ? from : ended;
+    if (used->left)
+        note_idle(used, used->left, from);
     used->served |= ended > used->row.begun;
     used->known_served = false;
     used->left = ended;
-    usage_share_again(server, from < ended ? from : ended);
+    divide_soon(cluster, server, from, ended);
 }
 
 /* A program that was served without its client manager ended with its server, where that is being stopped. */
@@ -442,12 +469,12 @@ static void note_stop(const struct server *server, struct used *used)
 void usage_left(struct cluster *cluster, struct server *server, const node_left *left)
 {
     struct used *used = row_of(server, left->prog);
-    if (!used)
+    if (!used || used->ends)
         return;
     if (left->fault)
         used->fault = left->fault;
     if (left->ended < 0) {
-        note_served(server, used);
+        note_served(cluster, server, used);
         return;
     }
     used->lingers |= !used->program;
@@ -455,26 +482,32 @@ void usage_left(struct cluster *cluster, struct server *server, const node_left 
     if (used->program)
         return;
     note_stop(server, used);
-    int64_t ended = later(used->left, used->gone);
-    if (ended > used->left) {
-        usage_accrue_until(cluster, server, ended);
-        usage_share_again(server, ended);
+    used->ends = later(used->left, used->gone);
+    divide_soon(cluster, server, used->ends, used->ends);
+}
+
+void usage_end_left(struct cluster *cluster, struct server *server)
+{
+    for (struct used *used = server->counted.rows, *next; used; used = next) {
+        next = used->next;
+        if (used->ends)
+            row_end(cluster, used, used->ends, *used->row.why ? used->row.why : away);
     }
-    row_end(cluster, used, ended, *used->row.why ? used->row.why : away);
+}
+
+static void lost_key(uint64_t server, uint64_t program, char key[LOST_KEY_SIZE])
+{
+    snprintf(key, LOST_KEY_SIZE, "%llu %llu", (unsigned long long)server, (unsigned long long)program);
 }
 
 void usage_left_lost(struct cluster *cluster, const struct node *node, const node_left *left)
 {
     struct usage *usage = cluster->usage;
-    struct used *used = NULL;
+    char key[LOST_KEY_SIZE];
+    lost_key(left->server, left->prog, key);
+    struct used *used = left->ended > 0 ? map_get(&usage->lost, key) : NULL;
     int64_t now = usage_now(cluster->usage);
-    for (size_t i = usage->count; left->ended > 0 && usage->lost && i-- > 0 && !used;) {
-        struct used *one = usage->rows[i];
-        if (one && one->rate > 0 && one->row.program == left->prog && one->row.server == left->server &&
-            strcmp(one->row.node, node->row.name) == 0)
-            used = one;
-    }
-    if (!used)
+    if (!used || strcmp(used->row.node, node->row.name) != 0)
         return;
     int64_t ended = left->ended < now ? left->ended : now;
     if (ended > used->row.ended) {
@@ -492,7 +525,12 @@ void usage_left_lost(struct cluster *cluster, const struct node *node, const nod
 /* A row of a program has no figures: the rate stands there while its node may say more, also over a restart. */
 void usage_set_rate(struct usage *usage, struct used *used, double rate)
 {
-    usage->lost += (rate > 0) - (used->rate > 0);
+    char key[LOST_KEY_SIZE];
+    lost_key(used->row.server, used->row.program, key);
+    if (rate > 0 && !map_put(&usage->lost, key, used))
+        rate = 0; /* no memory: it keeps what it has been charged */
+    else if (rate <= 0 && map_get(&usage->lost, key) == used)
+        map_remove(&usage->lost, key);
     used->rate = rate;
     *used->row.figures = '\0';
     if (rate > 0)

@@ -4,7 +4,8 @@
  * A row of usage goes on while its program is attached to its server, and beyond that while a worker of the server
  * serves the program: its node says until when (NODE_REPORT_LEFT). Rows that go on are in the list of their server.
  * Those that a worker serves, or may serve, have equal parts of its SMs; where there are none, all have. What the node
- * says comes up to one report of figures late: then what was charged since is divided again.
+ * says comes up to one report of figures late: then what was charged since is divided again, once for all that the node
+ * says in one call (usage_divide), so that the work for a report does not grow with the server's rows.
  */
 #ifndef FLYT_CLUSTER_USAGE_STATE_H
 #define FLYT_CLUSTER_USAGE_STATE_H
@@ -53,6 +54,9 @@ struct used {
     bool lingers;              /* the program has gone; its node has not said yet that no worker serves it */
     int64_t lingers_since;
     int64_t left;              /* no worker has served it since then; 0: one does, or may */
+    int64_t idle, idle_until;  /* nor from the one to the other, before `left`, if the second is later */
+    int64_t ends;              /* its row ends then, when its server is divided; 0: it goes on */
+    double part;               /* while its server is divided: usage_share.c */
     int64_t gone;              /* lingers: its client manager was connected when the program ended; 0: it was not */
     int64_t attached;          /* since when this manager knows the program to be there */
     bool served;               /* a worker has served it at some time, or may have before this manager began */
@@ -100,7 +104,8 @@ struct usage {
     uint32_t generation;
     uint64_t read_until; /* loop_now; 0: nobody reads */
     bool read_lately;    /* nothing was summed since somebody read */
-    size_t lost;  /* rows with a rate */
+    struct map lost;          /* rows with a rate, by server and program */
+    struct server *to_divide; /* servers with counted.divides */
     size_t fresh; /* while save_fresh runs: the first of the newest rows, which the DB has not been given yet */
     struct loop_timer save, save_fresh, grow_old;
 };
@@ -108,11 +113,20 @@ struct usage {
 /* ---- usage_rows.c ---- */
 void usage_load_row(struct cluster *, const struct db_usage *);
 bool usage_save_row(struct cluster *, struct used *); /* false: the DB has too much to do */
+/* Ends the rows of programs that have gone, and that no worker serves. */
+void usage_end_left(struct cluster *, struct server *);
 /* The server has no program any more that could go on there. */
 void usage_end_rows(struct cluster *, struct server *, const char *why);
 /* Its server is lost with its node, which may say when its program left: so many SMs until then. 0: it has said it. */
 void usage_set_rate(struct usage *, struct used *, double rate);
 void usage_grow_old(struct cluster *);
+/* ---- usage_share.c ---- */
+/* Notes what the row has been charged until then. */
+void usage_note_past(struct used *, int64_t when, uint64_t sm_us);
+/* The SM-microseconds that the row had at that time, between the two nearest notes. */
+uint64_t usage_sm_us_at(const struct used *, int64_t when);
+/* It has become known who was served since then: divides again what rows of the server were charged since. */
+void usage_share_again(struct server *, int64_t from);
 /* ---- usage.c ---- */
 int64_t usage_now(struct usage *);        /* wall time; where it was set, those that go on are not charged for that */
 bool usage_knows_the_day(struct usage *); /* false: wall time was set by more than a day, less than a day ago */
@@ -121,10 +135,8 @@ void usage_save_soon(struct cluster *); /* the newest row is fresh */
 /* More, or less, was used than the totals of these know. They do not fall. */
 void usage_add_to_totals(struct cluster *, const struct db_usage *, uint64_t sm_us);
 void usage_accrue_until(struct cluster *, struct server *, int64_t when); /* or somewhat less far: usage.c */
-/* The SM-microseconds that the row had at that time, between the two nearest notes. */
-uint64_t usage_sm_us_at(const struct used *, int64_t when);
-/* It has become known who was served since then: divides again what rows of the server were charged since. */
-void usage_share_again(struct server *, int64_t from);
+/* Divides the server, if that is to be done: usage_divide. */
+void usage_divide_server(struct cluster *, struct server *);
 void usage_ask(struct cluster *, struct server *); /* whether workers serve those of whom nothing is known */
 
 #endif

@@ -12,6 +12,8 @@
  * shows: usage: a clock that is set charges nobody for that, and deletes no rows for a day
  * shows: usage: 1,000 programs that come and go at once lose nothing of what their server is charged; the work for each
  *   does not grow with their number
+ * shows: usage: a node's late reports about 1,000 programs of one server divide what was charged as if each had come in
+ *   time; the reports of one call are divided together, and those of a node that was lost need no search
  */
 #include "control-managers/cluster-manager/usage.h"
 #include "tests/lib/unit.h"
@@ -60,10 +62,11 @@ size_t db_worker_waiting(const struct db_worker *db) { return (void)db, waiting;
 unsigned db_worker_silence(const struct db_worker *db) { return (void)db, 0; }
 
 static uint64_t asked_about[8]; /* programs that the node was asked about */
-static unsigned asked;
+static unsigned asked, asked_other;
 
 uint64_t node_send_order(struct cluster *cluster, struct node *node, const struct message *what)
 {
+    asked_other += what->kind != NODE_ORDER_SERVED;
     asked_about[asked++ % 8] = what->program;
     return (void)cluster, (void)node, what->program;
 }
@@ -91,7 +94,7 @@ static struct program program;
 static int set_up(void **state)
 {
     (void)state;
-    row_count = waiting = batches = asked = 0;
+    row_count = waiting = batches = asked = asked_other = 0;
     cluster = (struct cluster){ .loop = loop_create(), .values = &values, .loaded = true, .next_id = 1,
                                 .id_limit = UINT64_MAX, .usage = usage_create() };
     snprintf(vm.row.name, sizeof vm.row.name, "v");
@@ -250,6 +253,7 @@ static void says(uint64_t id, int64_t ended)
 {
     const node_left left = { .server = server.row.id, .prog = id, .ended = ended };
     usage_left(&cluster, &server, &left);
+    usage_divide(&cluster);
 }
 
 static uint64_t sm_us_of(uint64_t id)
@@ -324,6 +328,7 @@ TEST_WITH(test_places_without_a_worker, set_up, tear_down)
     usage_ask(&cluster, &server);
     usage_ask(&cluster, &server);
     assert_int_equal(asked, SHARERS - 1); /* once, and not about the one that is served */
+    assert_int_equal(asked_other, 0);
     for (unsigned i = 0; i < asked; i++)
         assert_int_not_equal(asked_about[i], 100);
     for (unsigned i = 1; i < SHARERS; i++)
@@ -347,7 +352,8 @@ TEST_WITH(test_served_between_reports, set_up, tear_down)
     has_seconds(100, 1 + 4);
     has_seconds(101, 1 + 4);
     says(102, loop_time() - 2 * second); /* came and went */
-    has_seconds(102, 1 + 8.0 * 6 / (8 + 8 + 6));
+    has_seconds(102, 1 + 6.0 / 3);
+    has_seconds(100, 1 + 6.0 / 3 + 2.0 / 2);
     nothing_is_lost();
     pass(2 * second);
     nothing_is_lost();
@@ -579,6 +585,131 @@ TEST_WITH(test_crowd_is_cheap, set_up, tear_down)
     }
     print_message("%d programs: %ld us, %d: %ld us\n", FEW, (long)few, MANY, (long)many);
     assert_true(many < 5 * MANY / FEW * (few + 1));
+}
+
+/* ---- many late reports ---- */
+
+static struct program *attach_many(size_t count)
+{
+    struct program *programs = calloc(count, sizeof *programs);
+    assert_non_null(programs);
+    server.state = CTL_SERVER_RUNNING;
+    server.ordered = vm.named = true;
+    for (size_t i = 0; i < count; i++) {
+        programs[i] = program;
+        programs[i].id = cluster.next_id++;
+        programs[i].used = NULL;
+        usage_attached(&cluster, &programs[i]);
+    }
+    return programs;
+}
+
+/* They have been served for 8 s. Program i left after (i + 1) / count of it, but for the last one, and the node says it
+   now, in calls of so many reports. Processor time for that. */
+static clock_t say_late(const struct program *programs, size_t count, size_t of_a_call)
+{
+    int64_t end = server.counted.accrued;
+    clock_t spent = clock();
+    for (size_t i = 0; i + 1 < count; i++) {
+        const node_left left = { .server = server.row.id, .prog = programs[i].id,
+                                 .ended = end - 8 * second * (int64_t)(count - i - 1) / (int64_t)count };
+        usage_left(&cluster, &server, &left);
+        if (i % of_a_call == of_a_call - 1)
+            usage_divide(&cluster);
+    }
+    usage_divide(&cluster);
+    return clock() - spent;
+}
+
+enum { MANY = 1000 };
+
+TEST_WITH(test_late_reports, set_up, tear_down)
+{
+    struct program *programs = attach_many(MANY);
+    pass(8 * second);
+    say_late(programs, MANY, CTL_MAX_REPORTS);
+    const struct total *total = map_get(&cluster.usage->totals, "v v");
+    uint64_t sum = server.counted.undivided;
+    double expected = 0;
+    for (unsigned i = 0; i < MANY; i++) {
+        expected += 8.0 / MANY / (MANY - i); /* so many shared the i-th part of the time */
+        double has = (double)programs[i].used->row.sm_us / 4e6;
+        if (has < 0.98 * expected - 0.001 || has > 1.02 * expected + 0.001)
+            fail_msg("program %u of %d has %.4f s, not %.4f s", i, MANY, has, expected);
+        sum += programs[i].used->row.sm_us;
+    }
+    assert_int_equal(sum, total->sm_us);
+    free(programs);
+}
+
+/* Of a server with MANY programs, the least of some tries. */
+static clock_t cost_of_reports(size_t of_a_call)
+{
+    enum { TRIES = 3 };
+    clock_t least = 0;
+    for (int i = 0; i < TRIES; i++) {
+        struct program *programs = attach_many(MANY);
+        pass(8 * second);
+        clock_t cost = say_late(programs, MANY, of_a_call);
+        least = !i || cost < least ? cost : least;
+        for (size_t n = 0; n < MANY; n++)
+            usage_detached(&cluster, &programs[n], "exit: as the test says");
+        usage_end_rows(&cluster, &server, "lost: as the test says");
+        free(programs);
+    }
+    return least;
+}
+
+TEST_WITH(test_late_reports_are_cheap, set_up, tear_down)
+{
+    waiting = DB_WORKER_MAX;
+    clock_t one = cost_of_reports(1), together = cost_of_reports(CTL_MAX_REPORTS);
+    print_message("%d late reports: %ld us, one in a call: %ld us\n", MANY, (long)together, (long)one);
+    assert_true(together < one / 8);
+}
+
+/* Of a node that was lost with so many programs. */
+static clock_t cost_of_lost(unsigned count)
+{
+    snprintf(node.row.name, sizeof node.row.name, "n");
+    for (unsigned i = 0; i < count; i++) {
+        struct used *used = load_program(10000 + i, loop_time() - 30 * second);
+        usage_set_rate(cluster.usage, used, 1);
+    }
+    clock_t spent = clock();
+    for (unsigned i = 0; i < count; i++) {
+        const node_left left = { .server = 1000, .prog = 10000 + i, .ended = loop_time() - 10 * second };
+        usage_left_lost(&cluster, &node, &left);
+    }
+    spent = clock() - spent;
+    assert_int_equal(cluster.usage->lost.count, 0);
+    return spent;
+}
+
+TEST_WITH(test_reports_of_the_lost_are_cheap, set_up, tear_down)
+{
+    enum { FEW = 1000, TIMES = 16 };
+    waiting = DB_WORKER_MAX;
+    clock_t few = cost_of_lost(FEW), many = cost_of_lost(TIMES * FEW);
+    print_message("%d reports: %ld us, %d: %ld us\n", FEW, (long)few, TIMES * FEW, (long)many);
+    assert_true(many < 4 * TIMES * (few + 1000));
+}
+
+TEST_WITH(test_idle_between_workers, set_up, tear_down)
+{
+    attach_all();
+    pass(4 * second);
+    for (unsigned i = 1; i < SHARERS; i++)
+        says(100 + i, loop_time() - 2 * second);
+    pass(2 * second);
+    server.counted.heard = loop_time();
+    pass(4 * second);
+    says(101, -1); /* since then at most */
+    says(102, loop_time() - 5 * second); /* divides the time before, too */
+    has_seconds(100, 0.5 + 2 + 2 + 2);
+    has_seconds(101, 0.5 + 2);
+    has_seconds(102, 0.5);
+    nothing_is_lost();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

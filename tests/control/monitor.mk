@@ -18,7 +18,7 @@ TESTS += $(BUILD)/tests/control_cluster_follow
 $(call objects,tests/control/cluster_usage.c): | $(CONTROL_COMMON_HEADERS)
 $(BUILD)/tests/control_cluster_usage: $(call objects,tests/control/cluster_usage.c \
                                            $(addprefix control-managers/cluster-manager/,follow.c store.c usage.c \
-                                                       usage_rows.c usage_served.c)) \
+                                                       usage_rows.c usage_served.c usage_share.c)) \
                                       $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
