@@ -32,7 +32,7 @@ EXPORTS = {
     "libflyt-server.so": r"flyt_server_local(_end)?|flyt_environment",
     "libflyt-comm.so": r"flyt_\w+",
     "libflyt-coordinator.so": r"flyt_\w+",
-    "nccl/libnccl.so.2": r"p?nccl[A-Z]\w+",
+    "nccl/libnccl.so.2": r"p?nccl[A-Z]\w+|flyt_libnccl",
     "libsoftgpu.so": r"cu[A-Z]\w*|flyt_environment|"
                      r"softgpu_(last_log|extent|graphs|absences|releases|shut|register_shut|capability|limits|"
                      r"adopt_memory|heap|heap_state|host_view|module_place|place_heap|place_module|place_object|"

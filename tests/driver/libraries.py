@@ -15,7 +15,7 @@ from testlib import plan, result, skip  # noqa: E402
 
 # NCCL exports memory, for which a GPU server of its own is needed, and copies between two devices only over a PCI
 # switch, unless it is told otherwise. Its PTX takes a minute for each device.
-TWO_DEVICES = {"FLYT_SOFTGPU_DEVICES": "2", "NCCL_P2P_LEVEL": "SYS"}
+TWO_DEVICES = {"FLYT_SOFTGPU_DEVICES": "2", "NCCL_P2P_LEVEL": "SYS", "FLYT_NCCL": "program"}
 
 
 def run(binaries, program, address, environment, limit):

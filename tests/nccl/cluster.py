@@ -17,7 +17,7 @@ BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 
 
 def run(cluster, processes, gpus):
-    env = dict(cluster.env, FLYT_NCCL="flyt", FLYT_COMM_INTERFACES="lo", FLYT_NCCL_TIMEOUT="40")
+    env = dict(cluster.env, FLYT_COMM_INTERFACES="lo", FLYT_NCCL_TIMEOUT="40")
     with tempfile.TemporaryDirectory() as folder:
         command = [os.path.join(BIN, "flyt-run"), PROGRAM, "all", str(processes * gpus)]
         programs = [subprocess.Popen(command + [str(first * gpus), str(gpus), os.path.join(folder, "id")], env=env,

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define NCCL_OF_PROGRAMS
 #include "cpu/client/nccl/calls.h"
 
 enum { MOST = 4, COUNT = 20000, INT32 = 2, FLOAT32 = 7, SUM = 0, MAX = 2, AVERAGE = 4 };

@@ -53,7 +53,7 @@ class Ranks:
         self.programs, first = [], 0
         for server, number in zip(self.servers, gpus):
             environment = dict(os.environ, FLYT_COMM_INTERFACES="lo", FLYT_NCCL_TIMEOUT="20",
-                               FLYT_NCCL="flyt")
+                               FLYT_NCCL_PROGRAM="/nowhere/libnccl.so.2")
             command = [os.path.join(BIN, "flyt-run"), "--server", server.uri, PROGRAM, mode, str(sum(gpus)),
                        str(first), str(number), os.path.join(self.folder.name, "id")]
             self.programs.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -11,8 +11,11 @@
 enum { CORE_WHY_SIZE = 512, CORE_LINK_HANDLE_SIZE = 128, CORE_LINK_HANDLES_MOST = 17 };
 #define CORE_COMM_NEAR UINT32_MAX /* in place of a link: a rank of this process; for the rank itself, too */
 
-/* Whether the server has communicators, and links. */
-CORE_API bool core_comms_offered(bool *links);
+/* What the server has: communicators; graphs that keep their operations; links. Connects if need be. */
+struct core_comms_offer {
+    bool comms, kept, links;
+};
+CORE_API int core_comms_offered(struct core_comms_offer *);
 /* What the server is called by its clients, without what stands behind a question mark. Until the session moves. */
 CORE_API void core_server_address(char *, size_t size);
 

@@ -1,6 +1,9 @@
 /*
  * calls.h: the functions of libnccl.so.2 that have a body, as NVIDIA's nccl.h declares them for programs, with names of
  * ours for the types. `stream` is a cudaStream_t.
+ *
+ * The bodies have other names for the linker (NCCL_BODY). What programs call are the entries that entries.awk makes:
+ * each jumps to the body, or to the function of the program's own NCCL (choice.c).
  */
 #ifndef FLYT_CLIENT_NCCL_CALLS_H
 #define FLYT_CLIENT_NCCL_CALLS_H
@@ -8,7 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NCCL_API __attribute__((visibility("default")))
+#ifdef NCCL_OF_PROGRAMS /* a test that is linked with the library */
+#define NCCL_BODY(name)
+#else
+#define NCCL_BODY(name) __asm__("flyt_" #name)
+#endif
 
 typedef enum {
     NCCL_SUCCESS,
@@ -36,61 +43,63 @@ struct nccl_config {
     int blocking;
 };
 
-NCCL_API nccl_result ncclGetVersion(int *version);
-NCCL_API const char *ncclGetErrorString(nccl_result result);
-NCCL_API const char *ncclGetLastError(const struct nccl_comm *comm);
-NCCL_API void ncclResetDebugInit(void);
-NCCL_API nccl_result ncclCommInitRank(struct nccl_comm **out, int ranks, nccl_id id, int rank);
-NCCL_API nccl_result ncclCommInitRankConfig(struct nccl_comm **out, int ranks, nccl_id id, int rank,
-                                            const struct nccl_config *config);
-NCCL_API nccl_result ncclCommInitRankScalable(struct nccl_comm **out, int ranks, int rank, int count,
-                                              const nccl_id *ids, const struct nccl_config *config);
-NCCL_API nccl_result ncclCommInitAll(struct nccl_comm **comms, int count, const int *devices);
-NCCL_API nccl_result ncclCommSplit(struct nccl_comm *comm, int color, int key, struct nccl_comm **out,
-                                   const struct nccl_config *config);
-NCCL_API nccl_result ncclCommShrink(struct nccl_comm *comm, const int *excluded, int count, struct nccl_comm **out,
-                                    const struct nccl_config *config, int flags);
-NCCL_API nccl_result ncclCommRevoke(struct nccl_comm *comm, int flags);
-NCCL_API nccl_result ncclCommFinalize(struct nccl_comm *comm);
-NCCL_API nccl_result ncclCommDestroy(struct nccl_comm *comm);
-NCCL_API nccl_result ncclCommAbort(struct nccl_comm *comm);
-NCCL_API nccl_result ncclCommGetAsyncError(struct nccl_comm *comm, nccl_result *error);
-NCCL_API nccl_result ncclCommCount(const struct nccl_comm *comm, int *count);
-NCCL_API nccl_result ncclCommCuDevice(const struct nccl_comm *comm, int *device);
-NCCL_API nccl_result ncclCommUserRank(const struct nccl_comm *comm, int *rank);
-NCCL_API nccl_result ncclRedOpCreatePreMulSum(int *op, void *scalar, int type, int residence, struct nccl_comm *comm);
-NCCL_API nccl_result ncclRedOpDestroy(int op, struct nccl_comm *comm);
-NCCL_API nccl_result ncclReduce(const void *in, void *out, size_t count, int type, int op, int root,
-                                struct nccl_comm *comm, core_stream stream);
-NCCL_API nccl_result ncclBcast(void *buffer, size_t count, int type, int root, struct nccl_comm *comm,
-                               core_stream stream);
-NCCL_API nccl_result ncclBroadcast(const void *in, void *out, size_t count, int type, int root, struct nccl_comm *comm,
-                                   core_stream stream);
-NCCL_API nccl_result ncclAllReduce(const void *in, void *out, size_t count, int type, int op, struct nccl_comm *comm,
-                                   core_stream stream);
-NCCL_API nccl_result ncclReduceScatter(const void *in, void *out, size_t count, int type, int op,
-                                       struct nccl_comm *comm, core_stream stream);
-NCCL_API nccl_result ncclAllGather(const void *in, void *out, size_t count, int type, struct nccl_comm *comm,
-                                   core_stream stream);
-NCCL_API nccl_result ncclAlltoAll(const void *in, void *out, size_t count, int type, struct nccl_comm *comm,
-                                  core_stream stream);
-NCCL_API nccl_result ncclGather(const void *in, void *out, size_t count, int type, int root, struct nccl_comm *comm,
-                                core_stream stream);
-NCCL_API nccl_result ncclScatter(const void *in, void *out, size_t count, int type, int root, struct nccl_comm *comm,
-                                 core_stream stream);
-NCCL_API nccl_result ncclSend(const void *buffer, size_t count, int type, int peer, struct nccl_comm *comm,
-                              core_stream stream);
-NCCL_API nccl_result ncclRecv(void *buffer, size_t count, int type, int peer, struct nccl_comm *comm,
-                              core_stream stream);
-NCCL_API nccl_result ncclMemAlloc(void **memory, size_t size);
-NCCL_API nccl_result ncclMemFree(void *memory);
-NCCL_API nccl_result ncclCommRegister(const struct nccl_comm *comm, void *memory, size_t size, void **handle);
-NCCL_API nccl_result ncclCommDeregister(const struct nccl_comm *comm, void *handle);
-NCCL_API nccl_result ncclCommWindowRegister(struct nccl_comm *comm, void *memory, size_t size, void **window,
-                                            int flags);
-NCCL_API nccl_result ncclCommWindowDeregister(struct nccl_comm *comm, void *window);
-NCCL_API nccl_result ncclGetUniqueId(nccl_id *id);
-NCCL_API nccl_result ncclGroupStart(void);
-NCCL_API nccl_result ncclGroupEnd(void);
+nccl_result ncclGetVersion(int *version) NCCL_BODY(ncclGetVersion);
+const char *ncclGetErrorString(nccl_result result) NCCL_BODY(ncclGetErrorString);
+const char *ncclGetLastError(const struct nccl_comm *comm) NCCL_BODY(ncclGetLastError);
+void ncclResetDebugInit(void) NCCL_BODY(ncclResetDebugInit);
+nccl_result ncclCommInitRank(struct nccl_comm **out, int ranks, nccl_id id, int rank) NCCL_BODY(ncclCommInitRank);
+nccl_result ncclCommInitRankConfig(struct nccl_comm **out, int ranks, nccl_id id, int rank,
+                                   const struct nccl_config *config) NCCL_BODY(ncclCommInitRankConfig);
+nccl_result ncclCommInitRankScalable(struct nccl_comm **out, int ranks, int rank, int count, const nccl_id *ids,
+                                     const struct nccl_config *config) NCCL_BODY(ncclCommInitRankScalable);
+nccl_result ncclCommInitAll(struct nccl_comm **comms, int count, const int *devices) NCCL_BODY(ncclCommInitAll);
+nccl_result ncclCommSplit(struct nccl_comm *comm, int color, int key, struct nccl_comm **out,
+                          const struct nccl_config *config) NCCL_BODY(ncclCommSplit);
+nccl_result ncclCommShrink(struct nccl_comm *comm, const int *excluded, int count, struct nccl_comm **out,
+                           const struct nccl_config *config, int flags) NCCL_BODY(ncclCommShrink);
+nccl_result ncclCommRevoke(struct nccl_comm *comm, int flags) NCCL_BODY(ncclCommRevoke);
+nccl_result ncclCommFinalize(struct nccl_comm *comm) NCCL_BODY(ncclCommFinalize);
+nccl_result ncclCommDestroy(struct nccl_comm *comm) NCCL_BODY(ncclCommDestroy);
+nccl_result ncclCommAbort(struct nccl_comm *comm) NCCL_BODY(ncclCommAbort);
+nccl_result ncclCommGetAsyncError(struct nccl_comm *comm, nccl_result *error) NCCL_BODY(ncclCommGetAsyncError);
+nccl_result ncclCommCount(const struct nccl_comm *comm, int *count) NCCL_BODY(ncclCommCount);
+nccl_result ncclCommCuDevice(const struct nccl_comm *comm, int *device) NCCL_BODY(ncclCommCuDevice);
+nccl_result ncclCommUserRank(const struct nccl_comm *comm, int *rank) NCCL_BODY(ncclCommUserRank);
+nccl_result ncclRedOpCreatePreMulSum(int *op, void *scalar, int type, int residence, struct nccl_comm *comm)
+    NCCL_BODY(ncclRedOpCreatePreMulSum);
+nccl_result ncclRedOpDestroy(int op, struct nccl_comm *comm) NCCL_BODY(ncclRedOpDestroy);
+nccl_result ncclReduce(const void *in, void *out, size_t count, int type, int op, int root, struct nccl_comm *comm,
+                       core_stream stream) NCCL_BODY(ncclReduce);
+nccl_result ncclBcast(void *buffer, size_t count, int type, int root, struct nccl_comm *comm, core_stream stream)
+    NCCL_BODY(ncclBcast);
+nccl_result ncclBroadcast(const void *in, void *out, size_t count, int type, int root, struct nccl_comm *comm,
+                          core_stream stream) NCCL_BODY(ncclBroadcast);
+nccl_result ncclAllReduce(const void *in, void *out, size_t count, int type, int op, struct nccl_comm *comm,
+                          core_stream stream) NCCL_BODY(ncclAllReduce);
+nccl_result ncclReduceScatter(const void *in, void *out, size_t count, int type, int op, struct nccl_comm *comm,
+                              core_stream stream) NCCL_BODY(ncclReduceScatter);
+nccl_result ncclAllGather(const void *in, void *out, size_t count, int type, struct nccl_comm *comm, core_stream stream)
+    NCCL_BODY(ncclAllGather);
+nccl_result ncclAlltoAll(const void *in, void *out, size_t count, int type, struct nccl_comm *comm, core_stream stream)
+    NCCL_BODY(ncclAlltoAll);
+nccl_result ncclGather(const void *in, void *out, size_t count, int type, int root, struct nccl_comm *comm,
+                       core_stream stream) NCCL_BODY(ncclGather);
+nccl_result ncclScatter(const void *in, void *out, size_t count, int type, int root, struct nccl_comm *comm,
+                        core_stream stream) NCCL_BODY(ncclScatter);
+nccl_result ncclSend(const void *buffer, size_t count, int type, int peer, struct nccl_comm *comm, core_stream stream)
+    NCCL_BODY(ncclSend);
+nccl_result ncclRecv(void *buffer, size_t count, int type, int peer, struct nccl_comm *comm, core_stream stream)
+    NCCL_BODY(ncclRecv);
+nccl_result ncclMemAlloc(void **memory, size_t size) NCCL_BODY(ncclMemAlloc);
+nccl_result ncclMemFree(void *memory) NCCL_BODY(ncclMemFree);
+nccl_result ncclCommRegister(const struct nccl_comm *comm, void *memory, size_t size, void **handle)
+    NCCL_BODY(ncclCommRegister);
+nccl_result ncclCommDeregister(const struct nccl_comm *comm, void *handle) NCCL_BODY(ncclCommDeregister);
+nccl_result ncclCommWindowRegister(struct nccl_comm *comm, void *memory, size_t size, void **window, int flags)
+    NCCL_BODY(ncclCommWindowRegister);
+nccl_result ncclCommWindowDeregister(struct nccl_comm *comm, void *window) NCCL_BODY(ncclCommWindowDeregister);
+nccl_result ncclGetUniqueId(nccl_id *id) NCCL_BODY(ncclGetUniqueId);
+nccl_result ncclGroupStart(void) NCCL_BODY(ncclGroupStart);
+nccl_result ncclGroupEnd(void) NCCL_BODY(ncclGroupEnd);
 
 #endif

@@ -197,8 +197,8 @@ static nccl_result init_rank(struct nccl_comm **out, int ranks, const nccl_id *i
                          ranks, RANKS_MOST);
     if (!nccl_place_of(id, &making.place))
         return nccl_fail(NCCL_INVALID_ARGUMENT,
-                         "%s: the unique id was not made by Flyt's libnccl.so.2; all ranks must "
-                         "use it",
+                         "%s: the unique id was not made by Flyt's libnccl.so.2; all ranks must use it, or with "
+                         "FLYT_NCCL=program all the program's own",
                          function);
     result = current(&context, &device);
     if (result != NCCL_SUCCESS)
@@ -493,18 +493,3 @@ nccl_result ncclCommUserRank(const struct nccl_comm *comm, int *rank)
         *rank = comm->rank;
     return result;
 }
-
-NCCL_ALIAS(ncclCommInitRank);
-NCCL_ALIAS(ncclCommInitRankConfig);
-NCCL_ALIAS(ncclCommInitRankScalable);
-NCCL_ALIAS(ncclCommInitAll);
-NCCL_ALIAS(ncclCommSplit);
-NCCL_ALIAS(ncclCommShrink);
-NCCL_ALIAS(ncclCommRevoke);
-NCCL_ALIAS(ncclCommFinalize);
-NCCL_ALIAS(ncclCommDestroy);
-NCCL_ALIAS(ncclCommAbort);
-NCCL_ALIAS(ncclCommGetAsyncError);
-NCCL_ALIAS(ncclCommCount);
-NCCL_ALIAS(ncclCommCuDevice);
-NCCL_ALIAS(ncclCommUserRank);

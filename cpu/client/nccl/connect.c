@@ -123,8 +123,8 @@ static nccl_result distinct(const struct nccl_comm *comm, const struct rank_card
 static nccl_result listen_to(struct nccl_comm *comm, int peer, struct rank_link *link)
 {
     char why[CORE_WHY_SIZE], key[40];
-    bool links;
-    if (core_comms_offered(&links) && !links) {
+    struct core_comms_offer offer;
+    if (core_comms_offered(&offer) == CORE_OK && offer.comms && !offer.links) {
         core_server_address(why, sizeof why);
         return nccl_fail(NCCL_INVALID_USAGE,
                          "rank %d is of another process, and the GPU server %s has no links: it "

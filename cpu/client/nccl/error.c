@@ -53,10 +53,16 @@ nccl_result nccl_of_errno(int status, const char *what, const char *why)
                       : NCCL_SUCCESS;
 }
 
-nccl_result nccl_unsupported(const char *name)
+nccl_result nccl_unsupported(const char *name, bool of_device)
 {
-    core_unsupported(name);
-    return nccl_fail(NCCL_INVALID_USAGE, "%s is not supported by Flyt's libnccl.so.2", name);
+    static atomic_bool said;
+    if (!of_device)
+        core_unsupported(name);
+    else if (!atomic_exchange(&said, true))
+        log_warning("%s: Flyt's libnccl.so.2 has no device API; with FLYT_NCCL=program the program uses its own NCCL",
+                    name);
+    return nccl_fail(NCCL_INVALID_USAGE, "%s is not supported by Flyt's libnccl.so.2%s", name,
+                     of_device ? ", which has no device API; FLYT_NCCL=program uses the program's own" : "");
 }
 
 const char *ncclGetErrorString(nccl_result result)
@@ -85,7 +91,3 @@ const char *ncclGetLastError(const struct nccl_comm *comm)
 }
 
 void ncclResetDebugInit(void) {}
-
-NCCL_ALIAS(ncclGetErrorString);
-NCCL_ALIAS(ncclGetLastError);
-NCCL_ALIAS(ncclResetDebugInit);

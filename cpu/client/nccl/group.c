@@ -235,6 +235,3 @@ nccl_result ncclGroupEnd(void)
     free(mine.jobs);
     return result;
 }
-
-NCCL_ALIAS(ncclGroupStart);
-NCCL_ALIAS(ncclGroupEnd);

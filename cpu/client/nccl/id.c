@@ -113,6 +113,3 @@ bool nccl_place_of(const nccl_id *id, struct nccl_place *place)
     snprintf(place->uri, sizeof place->uri, "%s", id->bytes + URI_AT);
     return true;
 }
-
-NCCL_ALIAS(ncclGetVersion);
-NCCL_ALIAS(ncclGetUniqueId);

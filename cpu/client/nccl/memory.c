@@ -63,10 +63,3 @@ nccl_result ncclCommWindowDeregister(struct nccl_comm *comm, void *window)
     NCCL_ENTER();
     return nccl_comm_check(comm, __func__);
 }
-
-NCCL_ALIAS(ncclMemAlloc);
-NCCL_ALIAS(ncclMemFree);
-NCCL_ALIAS(ncclCommRegister);
-NCCL_ALIAS(ncclCommDeregister);
-NCCL_ALIAS(ncclCommWindowRegister);
-NCCL_ALIAS(ncclCommWindowDeregister);

@@ -10,8 +10,10 @@
  *   staging.c   pinned memory of the host as a buffer
  *   error.c     why the last call has failed
  *   memory.c    ncclMemAlloc and registration
- *   calls.h     the functions that programs call
- *   names.txt   what the library exports (stubs.awk, exports.awk)
+ *   choice.c    whether the program uses these functions, or those of an NCCL of its own
+ *   own.c       finds that
+ *   calls.h     the functions that have a body here
+ *   names.txt   what the library exports (stubs.awk, entries.awk, exports.awk)
  *
  * A communicator is used by one thread at a time, as NCCL wants it; ncclCommAbort and ncclCommGetAsyncError may come
  * from any. The library never ends the process.
@@ -27,9 +29,6 @@
 
 #include "cpu/client/core/core.h"
 #include "cpu/client/nccl/calls.h"
-
-/* The second name of a function, as NVIDIA's library has it: a tool may define the first one. */
-#define NCCL_ALIAS(name) NCCL_API extern __typeof__(name) p##name __attribute__((alias(#name)))
 
 enum {
     NCCL_VERSION = 22809,
@@ -98,7 +97,8 @@ nccl_result nccl_fail(nccl_result, const char *format, ...) __attribute__((forma
 nccl_result nccl_of_core(int code, const char *what, const char *why);
 /* "rank 3: no route" */
 nccl_result nccl_of_errno(int status, const char *what, const char *why);
-nccl_result nccl_unsupported(const char *name);
+/* of_device: it belongs to NCCL's device API. */
+nccl_result nccl_unsupported(const char *name, bool of_device);
 
 /* ---- id.c ---- */
 

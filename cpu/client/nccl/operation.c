@@ -250,17 +250,3 @@ nccl_result ncclRedOpDestroy(int op, struct nccl_comm *comm)
     comm->factors[own].used = false;
     return NCCL_SUCCESS;
 }
-
-NCCL_ALIAS(ncclRedOpCreatePreMulSum);
-NCCL_ALIAS(ncclRedOpDestroy);
-NCCL_ALIAS(ncclReduce);
-NCCL_ALIAS(ncclBcast);
-NCCL_ALIAS(ncclBroadcast);
-NCCL_ALIAS(ncclAllReduce);
-NCCL_ALIAS(ncclReduceScatter);
-NCCL_ALIAS(ncclAllGather);
-NCCL_ALIAS(ncclAlltoAll);
-NCCL_ALIAS(ncclGather);
-NCCL_ALIAS(ncclScatter);
-NCCL_ALIAS(ncclSend);
-NCCL_ALIAS(ncclRecv);

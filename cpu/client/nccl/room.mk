@@ -2,7 +2,8 @@
 NCCL_LIBRARY   := $(BIN)/nccl/libnccl.so.2
 NCCL_GENERATED := $(BUILD)/generated/nccl
 NCCL_STUBS     := $(NCCL_GENERATED)/nccl_stubs.o
-NCCL_OBJECTS   := $(call objects,$(wildcard cpu/client/nccl/*.c)) $(NCCL_STUBS)
+NCCL_ENTRIES   := $(NCCL_GENERATED)/nccl_entries.o
+NCCL_OBJECTS   := $(call objects,$(wildcard cpu/client/nccl/*.c)) $(NCCL_STUBS) $(NCCL_ENTRIES)
 PROGRAMS       += $(NCCL_LIBRARY) $(BIN)/nccl/libnccl.so
 
 $(NCCL_GENERATED)/nccl_stubs.c: cpu/client/nccl/names.txt cpu/client/nccl/stubs.awk
@@ -10,6 +11,11 @@ $(NCCL_GENERATED)/nccl_stubs.c: cpu/client/nccl/names.txt cpu/client/nccl/stubs.
 	awk -f cpu/client/nccl/stubs.awk $< > $@ || { rm -f $@; exit 1; }
 $(NCCL_STUBS): $(NCCL_GENERATED)/nccl_stubs.c
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+$(NCCL_GENERATED)/nccl_entries.s: cpu/client/nccl/names.txt cpu/client/nccl/entries.awk
+	@mkdir -p $(@D)
+	awk -f cpu/client/nccl/entries.awk $< > $@ || { rm -f $@; exit 1; }
+$(NCCL_ENTRIES): $(NCCL_GENERATED)/nccl_entries.s
+	$(CC) -c $< -o $@
 $(NCCL_GENERATED)/exports.map: cpu/client/nccl/names.txt cpu/client/nccl/exports.awk
 	@mkdir -p $(@D)
 	awk -f cpu/client/nccl/exports.awk $< > $@ || { rm -f $@; exit 1; }

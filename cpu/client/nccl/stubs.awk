@@ -1,13 +1,12 @@
-# stubs.awk names.txt: the C of functions without a body, and the second names of all.
+# stubs.awk names.txt: the C of functions that are not supported.
 BEGIN {
     print "/* Made by cpu/client/nccl/stubs.awk from names.txt. */"
     print "#include \"cpu/client/nccl/nccl.h\""
 }
 /^#/ || NF == 0 { next }
-$2 == "no" {
-    printf "NCCL_API nccl_result %s(void);\n", $1
-    printf "nccl_result %s(void) { return nccl_unsupported(\"%s\"); }\n", $1, $1
-    printf "NCCL_API nccl_result p%s(void) __attribute__((alias(\"%s\")));\n", $1, $1
+$2 == "no" || $2 == "device" {
+    printf "nccl_result %s(void) NCCL_BODY(%s);\n", $1, $1
+    printf "nccl_result %s(void) { return nccl_unsupported(\"%s\", %s); }\n", $1, $1, $2 == "device" ? "true" : "false"
     next
 }
-NF != 1 { print FILENAME ":" FNR ": " $0 > "/dev/stderr"; exit 1 }
+NF > 1 && $2 != "early" { print FILENAME ":" FNR ": " $0 > "/dev/stderr"; exit 1 }

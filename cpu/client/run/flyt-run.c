@@ -68,8 +68,10 @@ static const char help[] =
     "                   libflyt-nvrtc.so and puts Flyt's nvcc and ptxas first in PATH. It does so for Python and for\n"
     "                   programs that are linked with one of the three or name their functions; always or never\n"
     "                   override that.\n"
-    "    FLYT_NCCL      flyt: the program uses Flyt's libnccl.so.2, which lets GPU servers exchange data directly.\n"
-    "                   program (the default): its own.\n"
+    "    FLYT_NCCL      flyt (the default): the program uses Flyt's libnccl.so.2, which lets GPU servers exchange\n"
+    "                   data directly; or its own, if the GPU server cannot do that. program: its own.\n"
+    "    FLYT_NCCL_PROGRAM\n"
+    "                   The file of the program's own libnccl.so.2, if it is to be that one.\n"
     "    CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER\n"
     "                   As with NVIDIA's driver.\n"
     "\n"
@@ -79,7 +81,8 @@ static const char help[] =
     "                   Begins with Flyt's folders.\n"
     "    LD_PRELOAD     Begins with Flyt's libcudart if the program has a DT_RPATH, which the system would search\n"
     "                   before LD_LIBRARY_PATH; with libflyt-nvrtc.so if the program compiles kernels; and with\n"
-    "                   libnccl.so.2 if FLYT_NCCL says flyt.\n"
+    "                   libnccl.so.2 for Python and for programs that are linked with NCCL, unless FLYT_NCCL says\n"
+    "                   program.\n"
     "    ASAN_OPTIONS, TSAN_OPTIONS\n"
     "                   For programs built with these sanitizers: begin with verify_asan_link_order=0 (with\n"
     "                   LD_PRELOAD) and ignore_noninstrumented_modules=1.\n"
@@ -210,25 +213,28 @@ static int set_compiler(const char *folder, const struct run_program *program)
     return put_first("LD_PRELOAD", library) || set_compiler_programs(folder) ? -1 : 0;
 }
 
-/* FLYT_NCCL=flyt: Flyt's NCCL comes before the program's own, also where that is named by a DT_RPATH. */
+/* Unless FLYT_NCCL says program: Flyt's NCCL comes before the program's own, also where that is named by a DT_RPATH.
+   Which of the two serves the program is decided there (cpu/client/nccl/choice.c). */
 static int set_nccl(const char *folder, const struct run_program *program)
 {
     char path[PATH_MAX + 32], library[PATH_MAX + 64];
     const char *whose = getenv("FLYT_NCCL");
-    if (!whose || !*whose || strcmp(whose, "program") == 0)
+    const bool said = whose && *whose;
+    if (said && strcmp(whose, "program") == 0)
         return 0;
-    if (strcmp(whose, "flyt") != 0) {
+    if (said && strcmp(whose, "flyt") != 0) {
         fprintf(stderr, "flyt-run: FLYT_NCCL is flyt or program, not %s\n", whose);
         return -1;
     }
     snprintf(path, sizeof path, "%s/nccl", folder);
     snprintf(library, sizeof library, "%s/libnccl.so.2", path);
     if (access(library, R_OK)) {
-        fprintf(stderr, "flyt-run: FLYT_NCCL=flyt: %s: %s\n", library, strerror(errno));
-        return -1;
+        if (said)
+            fprintf(stderr, "flyt-run: FLYT_NCCL=flyt: %s: %s\n", library, strerror(errno));
+        return said ? -1 : 0;
     }
     bool loads = !program->foreign && !program->no_loader && !strstr(program->interpreter, "ld-musl");
-    if (loads && !strpbrk(library, " :") && put_first("LD_PRELOAD", library))
+    if (program->nccl && loads && !strpbrk(library, " :") && put_first("LD_PRELOAD", library))
         return -1;
     return put_first("LD_LIBRARY_PATH", path);
 }
@@ -369,6 +375,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     loader_look(&program, folder, &view);
     program.compiles |= view.compiles;
+    program.nccl |= view.nccl;
     if (set_tools(folder) || set_preload(folder, &program) || set_compiler(folder, &program) ||
         set_nccl(folder, &program) || set_sanitizers(&program))
         return EXIT_USAGE;

@@ -137,6 +137,7 @@ void loader_look(const struct run_program *program, const char *folder, struct l
     memset(view, 0, sizeof *view);
     snprintf(library, sizeof library, "%s/cudart/libcuda.so.1", folder);
     char *text = dynamic ? listing(loader, program->path, strpbrk(library, " :") ? NULL : library) : NULL;
+    view->nccl = text && strstr(text, "libnccl.so.");
     if (text)
         view->compiles = listed_compilers(text, folder) || names_compilers(program->path);
     /* A problem may be the program's own, which the loader reports when it starts. */

@@ -13,6 +13,7 @@
 struct loader_view {
     char problem[1024];             /* why Flyt's libcuda.so.1 cannot be loaded; "": it can, or nobody could be asked */
     bool compiles;                  /* the program, or a library of it, knows NVRTC, nvJitLink or NVVM */
+    bool nccl;                      /* the program, or a library of it, is linked with NCCL */
 };
 
 /* folder: where flyt-run and the libraries lie. LD_LIBRARY_PATH is set already. */

@@ -129,6 +129,7 @@ static void read_elf(const struct program_image *image, struct run_program *prog
         read_string(image->fd, strings + image->entries[i].d_un.d_val, needed, sizeof needed);
         if (strncmp(needed, "libcudart.so.", 13) == 0)
             memcpy(program->runtime, needed, sizeof needed);
+        program->nccl |= strncmp(needed, "libnccl.so.", 11) == 0;
         program->asan |= strncmp(needed, "libasan.so.", 11) == 0;
         program->tsan |= strncmp(needed, "libtsan.so.", 11) == 0;
         static const char *const compilers[] = { "libnvrtc.so.", "libnvJitLink.so.", "libnvvm.so." };
@@ -146,7 +147,7 @@ static void read_script(int fd, struct run_program *program)
     const char *start = line + strspn(line, " \t");
     snprintf(program->interpreter, sizeof program->interpreter, "%.*s", (int)strcspn(start, " \t\n"), start);
     line[strcspn(line, "\n")] = 0;
-    program->compiles = strstr(line, "python") != NULL;     /* "#!/usr/bin/env python3" */
+    program->compiles = program->nccl = strstr(line, "python") != NULL; /* "#!/usr/bin/env python3" */
 }
 
 void program_read(const char *name, struct run_program *program)
@@ -170,6 +171,6 @@ void program_read(const char *name, struct run_program *program)
     }
     const char *slash = strrchr(program->path, '/');
     if (strncmp(slash ? slash + 1 : program->path, "python", 6) == 0)
-        program->compiles = true;
+        program->compiles = program->nccl = true;
     close(image.fd);
 }

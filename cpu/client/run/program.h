@@ -20,6 +20,7 @@ struct run_program {
     bool rpath;                     /* has a DT_RPATH, which the loader searches before LD_LIBRARY_PATH */
     char interpreter[PATH_MAX];     /* of a script or of a dynamic program; "" if it has none */
     bool compiles;                  /* it may compile kernels: linked with NVRTC, nvJitLink or NVVM, or Python */
+    bool nccl;                      /* it may bring an NCCL that no LD_LIBRARY_PATH hides: linked with one, or Python */
     char runtime[32];               /* the CUDA runtime that it was linked with, such as "libcudart.so.12"; or "" */
 };
 

@@ -97,12 +97,15 @@ static bool name_take(core_comm name, uint32_t *id)
 
 /* ---- the server ---- */
 
-bool core_comms_offered(bool *have_links)
+int core_comms_offered(struct core_comms_offer *offer)
 {
     CANCEL_DEFERRED;
-    uint64_t capabilities = core_enter() ? 0 : core_session.hello.capabilities;
-    *have_links = capabilities & FLYT_CAP_LINKS;
-    return capabilities & FLYT_CAP_COLLECTIVES;
+    int code = core_enter();
+    uint64_t capabilities = code ? 0 : core_session.hello.capabilities;
+    *offer = (struct core_comms_offer){ .comms = capabilities & FLYT_CAP_COLLECTIVES,
+                                        .kept = capabilities & FLYT_CAP_KEPT_COLLECTIVES,
+                                        .links = capabilities & FLYT_CAP_LINKS };
+    return code;
 }
 
 void core_server_address(char *out, size_t size)
