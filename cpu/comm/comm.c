@@ -1,10 +1,10 @@
 /* comm.c: contexts, and calls. See comm.h. */
 #include "cpu/comm/context.h"
+#include "cpu/comm/note.h"
 #include "cpu/comm/plan/parts.h"
 
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
-#include "cpu/common/little_endian.h"
 #include "cpu/rpc/transport/channel.h"
 
 #include <errno.h>
@@ -13,7 +13,6 @@
 #include <string.h>
 
 enum { REASON_MS = 1000 };
-#define UNEVEN UINT64_MAX                       /* in place of the count of a call whose parts differ */
 
 /* ---- failure ---- */
 
@@ -24,6 +23,7 @@ void comm_context_fail(struct comm_context *context, int status, const char *why
     if (first) {
         context->status = status;
         snprintf(context->why, sizeof context->why, "%s", why);
+        comm_trace_fail(context);
         pthread_cond_broadcast(&context->changed);
     }
     pthread_mutex_unlock(&context->lock);
@@ -94,7 +94,7 @@ static void context_free(struct comm_context *context)
 {
     pthread_cond_destroy(&context->changed);
     pthread_mutex_destroy(&context->lock);
-    free(context->trace);
+    comm_trace_destroy(context->trace);
     free(context);
 }
 
@@ -112,7 +112,7 @@ int comm_context_create(const struct comm_context_settings *settings, struct com
     struct comm_context *context = calloc(1, sizeof *context + settings->size * sizeof *context->peers);
     if (!context)
         return rpc_explain(error, -ENOMEM, "a context: no memory");
-    context->trace = comm_trace_create();
+    context->trace = comm_trace_create(settings);
     if (!context->trace) {
         free(context);
         return rpc_explain(error, -ENOMEM, "a context: no memory");
@@ -286,47 +286,6 @@ static int connect_for(struct comm_context *context, const struct comm_plan *pla
 
 /* ---- calls ---- */
 
-static void make_note(const struct comm_call *call, uint8_t note[COMM_NOTE_SIZE])
-{
-    uint8_t *at = little_put(note, call->kind, 1);
-    at = little_put(at, call->type, 1);
-    at = little_put(at, call->operation, 1);
-    at = little_put(at, 0, 1);
-    at = little_put(at, call->root, 4);
-    little_put(at, call->counts || call->in_counts ? UNEVEN : call->count, 8);
-}
-
-static bool reduces(enum comm_kind kind)
-{
-    return kind == COMM_REDUCE || kind == COMM_ALL_REDUCE || kind == COMM_REDUCE_SCATTER;
-}
-
-static bool has_root(enum comm_kind kind)
-{
-    return kind == COMM_BROADCAST || kind == COMM_REDUCE || kind == COMM_GATHER || kind == COMM_SCATTER;
-}
-
-void comm_call_text(const uint8_t note[COMM_NOTE_SIZE], char *text, size_t size)
-{
-    const uint8_t *at = note;
-    enum comm_kind kind = (enum comm_kind)little_get(&at, 1);
-    enum comm_type type = (enum comm_type)little_get(&at, 1);
-    enum comm_operation operation = (enum comm_operation)little_get(&at, 1);
-    little_get(&at, 1);
-    unsigned root = (unsigned)little_get(&at, 4);
-    uint64_t count = little_get(&at, 8);
-    char number[24] = "parts", rest[24] = "";
-    if (count != UNEVEN)
-        snprintf(number, sizeof number, "%llu", (unsigned long long)count);
-    if (has_root(kind))
-        snprintf(rest, sizeof rest, ", root %u", root);
-    if (kind == COMM_BARRIER)
-        snprintf(text, size, "barrier");
-    else
-        snprintf(text, size, "%s of %s %s%s%s%s", comm_kind_name(kind), number, comm_type_name(type),
-                 reduces(kind) ? ", " : "", reduces(kind) ? comm_operation_name(operation) : "", rest);
-}
-
 static struct comm_parts parts_of(const struct comm_context *c, const struct comm_call *call)
 {
     return comm_parts_of(call->kind, c->settings.rank, c->settings.size, call->root);
@@ -343,11 +302,11 @@ static int check(const struct comm_context *c, const struct comm_call *call, cha
         return 0;
     else if ((unsigned)call->type >= COMM_TYPES)
         wrong = "there is no such type";
-    else if (reduces(call->kind) && (unsigned)call->operation >= COMM_OPERATIONS)
+    else if (comm_kind_reduces(call->kind) && (unsigned)call->operation >= COMM_OPERATIONS)
         wrong = "there is no such operation";
-    else if (reduces(call->kind) && call->operation == COMM_MULTIPLIED_SUM && !call->factor)
+    else if (comm_kind_reduces(call->kind) && call->operation == COMM_MULTIPLIED_SUM && !call->factor)
         wrong = "a multiplied sum needs a factor";
-    else if (has_root(call->kind) && call->root >= c->settings.size)
+    else if (comm_kind_has_root(call->kind) && call->root >= c->settings.size)
         wrong = "the root is no rank";
     else if ((call->counts || call->places || call->in_counts || call->in_places) && !parts)
         wrong = "it has no parts";
@@ -454,9 +413,9 @@ static int carry_out(struct comm_context *c, const struct comm_call *call, const
     struct comm_work work = { .plan = plan, .number = ++c->sequence, .type = call->type,
                               .operation = call->operation };
     size_t element = comm_type_size(call->type);
-    bool multiplies = reduces(call->kind) && call->operation == COMM_MULTIPLIED_SUM;
+    bool multiplies = comm_kind_reduces(call->kind) && call->operation == COMM_MULTIPLIED_SUM;
     uint8_t *multiplied = multiplies ? malloc(in_count(c, call) * element + 1) : NULL;
-    make_note(call, work.note);
+    comm_note_call(call, work.note);
     work.buffers[COMM_IN] = (uint8_t *)(uintptr_t)call->in;
     work.buffers[COMM_OUT] = call->out;
     work.buffers[COMM_SCRATCH] = malloc(plan->scratch + 1);
@@ -470,7 +429,7 @@ static int carry_out(struct comm_context *c, const struct comm_call *call, const
     if (status == 0)
         status = run_registered(c, &work, sizes, deadline);
     comm_trace_end(c, status);
-    if (status == 0 && reduces(call->kind) && parts_of(c, call).out)
+    if (status == 0 && comm_kind_reduces(call->kind) && parts_of(c, call).out)
         comm_reduce_finish(call->type, call->operation, call->out, out_count(c, call), c->settings.size);
     free(work.buffers[COMM_SCRATCH]);
     free(multiplied);

@@ -19,6 +19,7 @@
 #include "cpu/comm/plan/plan.h"
 #include "cpu/comm/reduce/reduce.h"
 #include "cpu/comm/store/store.h"
+#include "cpu/common/comm_book.h"
 
 struct comm_context;
 
@@ -30,6 +31,7 @@ struct comm_context_settings {
     enum comm_algorithm algorithm;              /* AUTOMATIC: FLYT_COMM_ALGORITHM, else chosen for each call */
     struct comm_table   table;                  /* of zeros: usual values. The same on all ranks */
     struct comm_near   *near;                   /* where ranks of this process meet; NULL: there are none */
+    struct comm_book_page page;                 /* what it calls is recorded there; zeros: in memory of its own */
 };
 
 /* The store stays the caller's; it must live until the context is connected, or as long as the context if that connects
@@ -50,6 +52,9 @@ void comm_context_destroy(struct comm_context *);       /* NULL is allowed; no c
 /* Ends it on all ranks; returns at once. Any thread. status: negative. */
 void comm_context_abort(struct comm_context *, int status, const char *why);
 int  comm_context_status(struct comm_context *, char *error);
+/* The last calls, the newest first, as many as fit: "12: all-reduce of 5 int32, sum (doubling): under way for 2.0 s;
+   11: barrier: 0.1 ms". Any thread. */
+void comm_context_recorded(struct comm_context *, char *text, size_t size);
 
 /* Counts are in elements of the type. `counts` and `places` (of each rank; NULL: all have `count`, one behind the
    other) are of the parts that are gathered, scattered, or sent in all-to-all; `in_counts` and `in_places` of what

@@ -1,6 +1,6 @@
 /* context.h: what the files of this folder share: comm.c, the context and its calls; run.c, a plan that is under
-   way; exchange.c, messages that belong together; near.c, ranks of one process; trace.c, what was called.
-   */
+   way; exchange.c, messages that belong together; near.c, ranks of one process; trace.c, what was called;
+   note.c, what stands for a call. */
 #ifndef FLYT_COMM_CONTEXT_H
 #define FLYT_COMM_CONTEXT_H
 
@@ -45,7 +45,6 @@ int comm_context_reason(struct comm_context *, int status);
 int  comm_peer_send(struct comm_context *, unsigned peer, struct comm_transfer *);
 int  comm_peer_receive(struct comm_context *, unsigned peer, struct comm_transfer *);
 int  comm_peer_status(struct comm_context *, unsigned peer);   /* of the way there: 0, or why it has failed */
-void comm_call_text(const uint8_t note[COMM_NOTE_SIZE], char *text, size_t size);
 
 /* Memory of a call or a message, where the engine wants to know it. 0 or -errno. */
 int comm_context_register(struct comm_context *, const void *memory, uint64_t size);
@@ -55,9 +54,12 @@ int  comm_context_connect(struct comm_context *, const bool *wanted, uint64_t de
 
 /* ---- trace.c ---- */
 
-struct comm_trace *comm_trace_create(void);     /* NULL: no memory; freed with free */
+struct comm_trace *comm_trace_create(const struct comm_context_settings *);     /* NULL: no memory */
+void comm_trace_destroy(struct comm_trace *);
 void comm_trace_begin(struct comm_context *, const uint8_t note[COMM_NOTE_SIZE], enum comm_algorithm);
 void comm_trace_end(struct comm_context *, int status);
+/* Under the lock: the context has failed. */
+void comm_trace_fail(struct comm_context *);
 /* Once, if FLYT_COMM_TRACE wants it. No lock is held. */
 void comm_trace_write(struct comm_context *);
 

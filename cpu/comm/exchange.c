@@ -4,6 +4,7 @@
  * with it all transfers.
  */
 #include "cpu/comm/context.h"
+#include "cpu/comm/note.h"
 
 #include "cpu/common/clock.h"
 #include "cpu/rpc/transport/channel.h"
@@ -143,6 +144,19 @@ static int carry_out(struct comm_context *c, const struct comm_message *list, un
     return status < 0 ? comm_context_reason(c, status) : 0;
 }
 
+static void trace(struct comm_context *c, const struct comm_message *list, unsigned count)
+{
+    uint8_t note[COMM_NOTE_SIZE];
+    unsigned sends = 0;
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < count; i++) {
+        sends += list[i].sends;
+        bytes += list[i].size;
+    }
+    comm_note_messages(count, sends, bytes, note);
+    comm_trace_begin(c, note, COMM_AUTOMATIC);
+}
+
 int comm_exchange(struct comm_context *c, const struct comm_message *list, unsigned count, uint64_t deadline,
                   char *error)
 {
@@ -160,7 +174,9 @@ int comm_exchange(struct comm_context *c, const struct comm_message *list, unsig
         status = to_itself(c, list, count, error);
     if (status < 0)
         return status;
+    trace(c, list, count);
     status = carry_out(c, list, count, deadline);
+    comm_trace_end(c, status);
     if (status < 0 && comm_context_status(c, error) == 0)
         rpc_explain(error, status, "messages: %s", strerror(-status));
     return status;

@@ -8,6 +8,7 @@
  * because until then memory of the caller is in use. `inside` counts threads that will look at the run again.
  */
 #include "cpu/comm/context.h"
+#include "cpu/comm/note.h"
 
 #include "cpu/common/clock.h"
 

@@ -45,6 +45,16 @@ const char *comm_algorithm_name(enum comm_algorithm algorithm)
 
 const char *comm_kind_name(enum comm_kind kind) { return (unsigned)kind < COMM_KINDS ? kinds[kind] : "no collective"; }
 
+bool comm_kind_reduces(enum comm_kind kind)
+{
+    return kind == COMM_REDUCE || kind == COMM_ALL_REDUCE || kind == COMM_REDUCE_SCATTER;
+}
+
+bool comm_kind_has_root(enum comm_kind kind)
+{
+    return kind == COMM_BROADCAST || kind == COMM_REDUCE || kind == COMM_GATHER || kind == COMM_SCATTER;
+}
+
 /* In us, of a call whose whole buffer (all parts together) has `bytes`. */
 static double cost(enum comm_kind kind, enum comm_algorithm algorithm, double bytes, unsigned ranks,
                    const struct comm_table *table)

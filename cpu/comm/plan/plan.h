@@ -94,6 +94,8 @@ enum comm_algorithm comm_choose(enum comm_kind, uint64_t bytes, unsigned ranks, 
 enum comm_algorithm comm_algorithm_of(const char *name);
 const char *comm_algorithm_name(enum comm_algorithm);
 const char *comm_kind_name(enum comm_kind);
+bool comm_kind_reduces(enum comm_kind);
+bool comm_kind_has_root(enum comm_kind);
 bool comm_algorithm_fits(enum comm_kind, enum comm_algorithm, bool uneven);
 
 #endif

@@ -42,6 +42,7 @@ struct comms *comms_create(struct session *session, const struct comms_ways *way
     comms->patience = (limit > 0 && limit < FOREVER_S ? (uint64_t)limit : FOREVER_S) * CLOCK_NS_PER_SECOND;
     pthread_mutex_init(&comms->lock, NULL);
     pthread_cond_init(&comms->changed, NULL);
+    book_open(comms);
     return comms;
 }
 
@@ -203,7 +204,8 @@ static int comm_context_make(struct server_comm *comm, const comm_create_args *a
                                                     .size = comm->ranks,
                                                     .engine = links_engine(comm->session),
                                                     .registers = true,
-                                                    .near = comm->place ? comm->place->near : NULL };
+                                                    .near = comm->place ? comm->place->near : NULL,
+                                                    .page = book_take(comms, args->place, comm->session->client) };
     return comms->ways->create(&settings, NULL, &comm->comm, why);
 }
 

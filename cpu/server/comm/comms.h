@@ -4,7 +4,8 @@
  *
  *   comms.c      they come and go; the thread of each, which carries out its operations one after the other
  *   operation.c  COMM_OP and COMM_MESSAGES
- *   comms_state.h  what the two share
+ *   book.c       what they do is recorded in a file of the server's
+ *   comms_state.h  what these share
  *
  * What a collective does is cpu/comm's affair. Only the server program has it; it hands its functions in as a table. A
  * server in the program's process has no communicators.
@@ -29,6 +30,7 @@ struct comms_ways {
     int (*call)(struct comm_context *, const struct comm_call *, uint64_t deadline, char *error);
     int (*exchange)(struct comm_context *, const struct comm_message *, unsigned count, uint64_t deadline, char *error);
     size_t (*type_size)(enum comm_type);
+    void (*recorded)(struct comm_context *, char *text, size_t size);
 };
 
 /* Before HELLO, and after the links. NULL: no memory, there are none then. */

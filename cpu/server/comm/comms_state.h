@@ -23,6 +23,7 @@ struct server_comm {
     unsigned rank, ranks;
     struct server_comm_place *place; /* NULL: no other rank is near */
     struct comm_borrowed *borrowed;  /* one for each rank; .link NULL: it has none */
+    struct comm_book_page page;      /* of the server's book; zeros: none was free */
     bool aborted;                    /* by this client, or with its context */
     /* Under comms.lock. */
     pthread_cond_t wake; /* of its thread */
@@ -47,6 +48,8 @@ struct comms {
     pthread_mutex_t lock;   /* nothing is taken under it but the leaves of inside_due */
     pthread_cond_t changed; /* an operation is over, or a communicator has gone */
     unsigned leaving;       /* communicators that the client has closed; under the lock */
+    struct comm_book *book; /* NULL: there is none */
+    int book_fd;
 };
 
 /* In the order of the calls: `queued` under comms.lock, all else under session.lock. */
@@ -71,6 +74,13 @@ struct server_comm_operation {
     bool is_messages;
     uint64_t out_size; /* of a call: bytes at call.out */
 };
+
+/* ---- book.c ---- */
+
+/* The server's book, $FLYT_COMM_BOOK, if it has one. It stays open to the end of the process. */
+void book_open(struct comms *);
+/* A page for a rank of the communicator that meets at this place; zeros: none is free, or there is no book. */
+struct comm_book_page book_take(struct comms *, const char place[FLYT_COMM_PLACE_SIZE], const char *client);
 
 /* From cpu/comm's errors to CUDA's. */
 CUresult comms_result(int status);

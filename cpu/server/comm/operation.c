@@ -25,6 +25,7 @@
 #include "cpu/comm/plan/parts.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/lock.h"
+#include "cpu/common/log.h"
 #include "cpu/rpc/transport/channel.h"
 #include "cpu/server/memory/memory.h"
 #include "cpu/server/stream/host_function.h"
@@ -66,6 +67,12 @@ void operation_carry_out(struct server_comm_operation *o)
     char error[RPC_ERROR_SIZE] = "";
     o->status = o->is_messages ? ways->exchange(o->comm->comm, o->messages, o->message_count, deadline, error)
                                : call_carry_out(ways, o, deadline, error);
+    if (o->status == -ETIMEDOUT) {
+        char recorded[1024];
+        ways->recorded(o->comm->comm, recorded, sizeof recorded);
+        log_warning("event=collective-late rank=%u ranks=%u why=\"%s\" last=\"%s\"", o->comm->rank, o->comm->ranks,
+                    error, recorded);
+    }
     if (o->status < 0) /* wrong arguments, or no memory: the other ranks wait for it. Else it has ended by itself. */
         ways->abort(o->comm->comm, -ECANCELED, error);
     if (o->status != 0)

@@ -438,6 +438,7 @@ static const struct comms_ways worker_comm_ways = {
     .call = comm_call,
     .exchange = comm_exchange,
     .type_size = comm_type_size,
+    .recorded = comm_context_recorded,
 };
 
 int worker_main(const struct worker_options *worker)
