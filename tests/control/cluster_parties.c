@@ -263,6 +263,12 @@ static void got_orders(void *context, int error, const char *why, void *object)
             node->revoked_last = end->prog;
             if (!node->keeps)
                 node_say_left(node, end->server, end->prog, 0);
+        } else if (order->body.kind == NODE_ORDER_SERVED) {
+            const node_served *asked = &order->body.node_order_body_u.served;
+            node->asked_served++;
+            node->asked_served_last = asked->prog;
+            if (!node->keeps)
+                node_say_left(node, asked->server, asked->prog, 0);
         } else if (order->body.kind == NODE_ORDER_KEYS) {
             take_keys(node, order->body.node_order_body_u.ticket_key.ticket_key_val,
                       order->body.node_order_body_u.ticket_key.ticket_key_len);

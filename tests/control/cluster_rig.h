@@ -74,6 +74,8 @@ struct fake_node {
     int ended;   /* programs that it was to end */
     int revoked; /* programs whose tickets are revoked */
     uint64_t revoked_last;
+    int asked_served; /* orders that ask whether a program is served; the last one is about: */
+    uint64_t asked_served_last;
     bool keeps;  /* programs that have ended are served until node_say_left */
     ctl_code refused;
     uint32_t minor;      /* of the protocol; 0: the newest */

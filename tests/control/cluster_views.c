@@ -4,6 +4,8 @@
  * shows: server logs: pieces come from the server's node; nodes that are silent, gone, busy or of an earlier release
  *   are named, and nobody is answered twice
  * shows: figures: a report that comes twice, is lost, or says less counts once or nothing; no total falls over kill -9
+ * shows: usage: a node is asked once about a program that it does not name, without revoking its tickets; a node of
+ *   minor 8 is not asked, and its programs have equal parts
  * shows: usage: a row ends when no worker serves the program; at once with a node of minor 8; a node that was away
  *   says when, also one that was lost; who asks page by page sees each row once
  * shows: a VM's own view: its entitlement, servers and programs, with place and reason, and nothing of another VM
@@ -326,6 +328,45 @@ TEST(test_usage_with_a_node_of_minor_8)
     rig_run_ms(200);
     usage_of(ids[2], &later);
     assert_true(!later.ended && later.sm_us > row.sm_us); /* it is charged by what this manager sees */
+    rig_destroy();
+}
+
+/* Of two programs that share a server the node names one; about the other it is asked, once, and no ticket is revoked by
+   that. A node of minor 8 is not asked: it would not know the order. */
+TEST(test_asks_who_is_served)
+{
+    static struct fake_node n2;
+    rig_create("");
+    node_open(&n1, "n1", 1, 8, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    node_open(&n2, "n2", 1, 4, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    node_close(&n2);
+    n2.minor = 8;
+    node_reopen(&n2);
+    rig_until(n2.registered, SOON_MS);
+    client_create(&a, "vm-a", 8, 4 * GIB, 0, true, "");
+    client_create(&b, "vm-b", 4, 4 * GIB, 0, true, "");
+    struct fake_program *served = client_run(&a, CLIENT_WAIT_NO), *place = client_run(&a, CLIENT_WAIT_NO);
+    struct fake_program *old = client_run(&b, CLIENT_WAIT_NO), *beside = client_run(&b, CLIENT_WAIT_NO);
+    rig_until(served->running && place->running && old->running && beside->running, SOON_MS);
+    assert_true(node_server(&n1, served->server) && place->server == served->server);
+    assert_true(node_server(&n2, old->server) && beside->server == old->server);
+    node_say_left(&n1, served->server, served->id, -1);
+    n1.keeps = true; /* its answer comes from the test */
+    rig_until(n1.asked_served, 20000);
+    assert_int_equal(n1.asked_served_last, place->id);
+    admin_usage_row before = { .prog = 0 }, after = { .prog = 0 }, of_old = { .prog = 0 };
+    usage_of(place->id, &before);
+    assert_true(before.sm_us > 4 * 10000000); /* half of it, until it is known better */
+    node_say_left(&n1, place->server, place->id, 0);
+    rig_run_ms(2500); /* a turn of asking */
+    usage_of(place->id, &after);
+    assert_true(!after.sm_us && !after.ended);
+    usage_of(served->id, &before);
+    assert_true(before.sm_us > 8 * 10000000);
+    usage_of(old->id, &of_old); /* as long as the others, and half of its server */
+    assert_true(!of_old.ended && of_old.sm_us > 2 * 10000000);
+    assert_true(n1.asked_served == 1 && !n1.revoked && !n1.ended);
+    assert_true(!n2.asked_served && !n2.revoked && !n2.ended);
     rig_destroy();
 }
 

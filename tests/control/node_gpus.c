@@ -3,6 +3,8 @@
  * made of the test.
  * shows: links under managers: a node manager that is ordered to connect a GPU server makes all connections or says why
  *   not, and keeps none that no program takes
+ * shows: usage: a node that is asked whether a program is served answers, and revokes no ticket; a cluster manager of
+ *   minor 8 has no answer
  * shows: usage: a cluster manager of minor 8 is not sent what it cannot decode, one of today's is, from the same node
  */
 #include "tests/control/node_rig.h"
@@ -88,6 +90,48 @@ TEST_WITH(test_usage_of_earlier_managers, node_setup, node_teardown)
     from = reconnect(0);
     fake_until(reports_of(NODE_REPORT_USAGE, from), SOON_MS);
     ask_left(79);
+    fake_until(reports_of(NODE_REPORT_LEFT, from), SOON_MS);
+    order_stop(1, 0);
+    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    end_node(node);
+}
+
+/* What came of the order, and whether it revoked the program's tickets. */
+static bool ask_served(uint64_t server, uint64_t program)
+{
+    char path[160];
+    struct stat st;
+    node_order_body body = { .kind = NODE_ORDER_SERVED };
+    body.node_order_body_u.served = (node_served){ .server = server, .prog = program };
+    uint64_t number = fake_order(&body);
+    fake_until(fake_done(number), SOON_MS);
+    assert_int_equal(fake_done(number)->code, CTL_OK);
+    snprintf(path, sizeof path, "%s/state/servers/1/own/revoked/%llu", fake.folder, (unsigned long long)program);
+    return stat(path, &st) == 0;
+}
+
+/* It answers whether the program is served, and the program may go on. To a manager of minor 8, which does not have
+   this order, it has no answer. */
+TEST_WITH(test_asked_who_is_served, node_setup, node_teardown)
+{
+    pid_t node = start_node();
+    start_server(1);
+    int from = fake.report_count;
+    assert_false(ask_served(1, 77));
+    fake_until(reports_of(NODE_REPORT_LEFT, from), SOON_MS);
+    for (int i = from; i < fake.report_count; i++)
+        if (fake.reports[i].kind == NODE_REPORT_LEFT)
+            assert_true(fake.reports[i].node_report_body_u.left.server == 1 &&
+                        fake.reports[i].node_report_body_u.left.prog == 77 &&
+                        !fake.reports[i].node_report_body_u.left.ended);
+    assert_false(ask_served(2, 77)); /* a server that it does not have */
+    assert_false(ask_served(1, 0));
+    from = reconnect(8);
+    assert_false(ask_served(1, 78));
+    fake_until(reports_of(NODE_REPORT_SERVER, from), SOON_MS);
+    assert_int_equal(reports_of(NODE_REPORT_LEFT, from), 0);
+    from = reconnect(0);
+    assert_false(ask_served(1, 79));
     fake_until(reports_of(NODE_REPORT_LEFT, from), SOON_MS);
     order_stop(1, 0);
     fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
