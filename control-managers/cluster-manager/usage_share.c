@@ -1,10 +1,10 @@
 /*
  * usage_share.c: divides again what the rows of a server were charged, when its node has said whom its workers served.
  *
- * Rows whom a worker serves have equal parts of each moment; where there are none, those whose programs are there have.
- * The time since the first change is cut at the moments at which a row begins or ends. `served` and `there` grow by
- * the part that each row has of the time between two cuts, so a row has the difference of its end and its beginning:
- * the work is that of a list of rows and of sorting the cuts, however many rows share a moment.
+ * Rows whom a worker serves have equal parts of all time; where there are none, those whose programs are there have.
+ * The time since the first change is divided at the moments at which a row begins or ends. `served` and `there` grow by
+ * the part that each row has of the time between two moments, so a row has the difference of its end and its beginning:
+ * the work is that of a list of rows and of sorting the moments, however many rows share the time.
  */
 #include "control-managers/cluster-manager/usage.h"
 
@@ -13,9 +13,9 @@
 
 #include "control-managers/cluster-manager/usage_state.h"
 
-enum { CUTS_OF_ROW = 6 };
+enum { MOMENTS_OF_ROW = 6 };
 
-struct cut {
+struct share_moment {
     int64_t when;
     struct used *used;
     bool serves; /* that a worker serves it begins or ends; false: that it is there */
@@ -24,7 +24,7 @@ struct cut {
 
 struct division {
     int64_t from, until;
-    struct cut *cuts;
+    struct share_moment *moments;
     size_t count;
     size_t are_served, are_there; /* at the moment */
     double served, there;         /* microseconds of one that is served, that is there, since `from` */
@@ -82,12 +82,12 @@ static int64_t there_until(const struct used *used, int64_t until)
     return earlier(later(used->left, used->gone), until);
 }
 
-static void add_cut(struct division *division, struct used *used, int64_t when, bool serves, int step)
+static void add_moment(struct division *division, struct used *used, int64_t when, bool serves, int step)
 {
-    division->cuts[division->count++] = (struct cut){ when, used, serves, step };
+    division->moments[division->count++] = (struct share_moment){ when, used, serves, step };
 }
 
-/* What lies between `from` and `until` becomes cuts. Where it reaches them, no cut is needed. */
+/* What lies between `from` and `until` becomes moments. Where it reaches them, none is needed. */
 static void add_span(struct division *division, struct used *used, int64_t from, int64_t until, bool serves)
 {
     from = later(from, division->from);
@@ -95,13 +95,13 @@ static void add_span(struct division *division, struct used *used, int64_t from,
     if (until <= from)
         return;
     if (from > division->from)
-        add_cut(division, used, from, serves, 1);
+        add_moment(division, used, from, serves, 1);
     else if (serves)
         division->are_served++;
     else
         division->are_there++;
     if (until < division->until)
-        add_cut(division, used, until, serves, -1);
+        add_moment(division, used, until, serves, -1);
 }
 
 static void add_row(struct division *division, struct used *used)
@@ -128,23 +128,23 @@ static void pass(struct division *division, int64_t us)
 
 static int by_time(const void *a, const void *b)
 {
-    const struct cut *one = a, *other = b;
+    const struct share_moment *one = a, *other = b;
     return (one->when > other->when) - (one->when < other->when);
 }
 
-/* Each row's `part` of the time until the last cut, as far as the row has ended by then. */
-static void pass_cuts(struct division *division)
+/* Each row's `part` of the time until the last moment, as far as the row has ended by then. */
+static void pass_moments(struct division *division)
 {
     int64_t now = division->from;
     for (size_t i = 0; i < division->count; i++) {
-        const struct cut *cut = &division->cuts[i];
-        pass(division, cut->when - now);
-        now = cut->when;
-        cut->used->part -= cut->step * (cut->serves ? division->served : division->there);
-        if (cut->serves)
-            division->are_served += (size_t)cut->step;
+        const struct share_moment *moment = &division->moments[i];
+        pass(division, moment->when - now);
+        now = moment->when;
+        moment->used->part -= moment->step * (moment->serves ? division->served : division->there);
+        if (moment->serves)
+            division->are_served += (size_t)moment->step;
         else
-            division->are_there += (size_t)cut->step;
+            division->are_there += (size_t)moment->step;
     }
 }
 
@@ -192,15 +192,15 @@ void usage_share_again(struct server *server, int64_t from)
     struct division division = { .from = from, .until = counted->accrued };
     if (from >= counted->accrued || !counted->rows)
         return; /* nothing was charged since then */
-    division.cuts = malloc(count_rows(counted) * CUTS_OF_ROW * sizeof *division.cuts);
-    if (!division.cuts)
+    division.moments = malloc(count_rows(counted) * MOMENTS_OF_ROW * sizeof *division.moments);
+    if (!division.moments)
         return; /* nothing is lost: all keep what they were charged */
     uint64_t all = take_back(counted, &division), rest = all;
     if (division.count)
-        qsort(division.cuts, division.count, sizeof *division.cuts, by_time);
-    pass_cuts(&division);
-    const int64_t last = division.count ? division.cuts[division.count - 1].when : from;
-    const struct division then = division; /* at the last cut */
+        qsort(division.moments, division.count, sizeof *division.moments, by_time);
+    pass_moments(&division);
+    const int64_t last = division.count ? division.moments[division.count - 1].when : from;
+    const struct division then = division; /* at the last moment */
     pass(&division, division.until - last);
     for (struct used *used = counted->rows; used && division.divided > 0; used = used->next) {
         double at_last = used->part;
@@ -222,5 +222,5 @@ void usage_share_again(struct server *server, int64_t from)
     }
     counted->undivided = rest; /* of all if nobody used the server */
     counted->dirty = true;
-    free(division.cuts);
+    free(division.moments);
 }

@@ -331,8 +331,8 @@ TEST(test_usage_with_a_node_of_minor_8)
     rig_destroy();
 }
 
-/* Of two programs that share a server the node names one; about the other it is asked, once, and no ticket is revoked by
-   that. A node of minor 8 is not asked: it would not know the order. */
+/* Of two programs that share a server the node names one. It is asked about the other, once, which revokes no ticket. A
+   node of minor 8 is not asked: it would not know the order. */
 TEST(test_asks_who_is_served)
 {
     static struct fake_node n2;
