@@ -11,6 +11,10 @@
 # shows: many-gpus: copies and waits between servers go on while a host function waits for the program
 # shows: many-gpus: a copy between servers that fails leaves an error that stays, also for what waits for the stream
 # shows: many-gpus: a server that is killed with -9 takes its GPUs with it (46), those of the others go on
+# shows: many-gpus: copies between linked servers, of all shapes, cost the program's connections less than 1 KiB each,
+#   whatever their size; without links their bytes pass through the program
+# shows: many-gpus: a link that is cut, or that the administrator has not allowed, costs no copy: bytes then pass
+#   through the program
 # shows: many-gpus: an address that is none, and a server that is not there, are named
 """tests/cuda/several.py: one program, GPUs of several servers; TAP on stdout.
 
@@ -21,9 +25,11 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from e2e import Server  # noqa: E402
@@ -33,15 +39,15 @@ PROGRAM = "build/cuda/several"
 
 
 class Servers:
-    """Software GPU servers with so many GPUs each; every second one over TCP."""
+    """Software GPU servers with so many GPUs each; every second one over TCP, with `links` all."""
 
-    def __init__(self, bindir, folder, counts, chaos):
+    def __init__(self, bindir, folder, counts, chaos, links=None):
         self.all = []
+        more = ("--workers", "1", *(("--links", links) if links else ()))
         for number, count in enumerate(counts):
             own = tempfile.mkdtemp(dir=folder)
             env = {"FLYT_SOFTGPU_DEVICES": str(count), "FLYT_SOFTGPU_CHAOS": str(chaos)}
-            self.all.append(Server(bindir, "tcp" if number % 2 else "unix", "software", own, env,
-                                   more=("--workers", "1")))
+            self.all.append(Server(bindir, "tcp" if number % 2 or links else "unix", "software", own, env, more=more))
         self.uri = ",".join(server.uri for server in self.all)
 
     def kill(self, number):
@@ -59,6 +65,48 @@ class Servers:
 
     def stop(self):
         return [server.stop()[0] for server in self.all]
+
+
+class Proxy:
+    """Hands on what comes to its port. cut() ends all connections but the first one, and takes no more."""
+
+    def __init__(self, uri):
+        host, port = uri.removeprefix("tcp://").split(":")
+        self.target, self.pairs = (host, int(port)), []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.uri = f"tcp://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                near = self.listener.accept()[0]
+            except OSError:
+                return
+            far = socket.create_connection(self.target)
+            self.pairs.append((near, far))
+            for one, other in ((near, far), (far, near)):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                threading.Thread(target=self.pass_on, args=(one, other), daemon=True).start()
+
+    @staticmethod
+    def pass_on(one, other):
+        try:
+            while data := one.recv(65536):
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def cut(self):
+        self.listener.close()
+        for pair in self.pairs[1:]:
+            for side in pair:
+                try:
+                    side.shutdown(socket.SHUT_RDWR)
+                except OSError:         # it has ended already
+                    pass
+        return len(self.pairs) - 1
 
 
 def program(arguments, uri, *words, **more):
@@ -137,6 +185,34 @@ def behind(arguments, servers):
     say("a copy between GPU servers failed with error 46" in err, "the failed copy is named", err)
 
 
+def traffic(arguments, servers, linked):
+    status, out, err = run(arguments, servers.uri, "traffic")
+    match = re.fullmatch(r"0 wrong, at most (\d+) bytes\n", out)
+    most = int(match.group(1)) if match else -1
+    comment(f"{'with' if linked else 'without'} links: {most} bytes for a copy of 24 MiB")
+    say(status == 0 and (0 < most <= 1024 if linked else most > 24 << 20),
+        "copies go straight between linked servers" if linked else "without links bytes pass through the program",
+        out, err)
+
+
+def cut(arguments, servers):
+    proxies = [Proxy(server.uri) for server in servers.all]
+    process = program(arguments, ",".join(proxy.uri for proxy in proxies), "cut")
+    ready = process.stdout.readline()
+    ended = sum(proxy.cut() for proxy in proxies)
+    out, err = process.communicate("go\n", timeout=120)
+    say(ready == "ready\n" and ended > 1 and process.returncode == 0 and
+        out == "a copy: 0\nit has: 9090909\none that waits: 0\nit has: b0b0b0b\n",
+        "a link that is cut costs no copy", ended, out, err)
+    say("has failed" in err and "pass through this program" in err, "it is said once that the link has failed", err)
+
+
+def refused(arguments, servers):
+    status, out, err = run(arguments, servers.uri, "freed")
+    say(status == 0 and "source freed: 31" in out and "--links of this GPU server does not name it" in err,
+        "a link that is not allowed costs no copy, and why is said", out, err)
+
+
 def stays(arguments, two):
     status, out, err = run(arguments, two.uri, "stay", two.all[0].uri)
     say(status == 0 and "move: 801, the program has several GPU servers" in out and "device 0: 0" in out,
@@ -174,8 +250,8 @@ def main():
     folder = tempfile.mkdtemp(prefix="flyt-several-")
     started = []
     try:
-        for counts in ((4,), (2, 2), (1, 1, 1, 1)):
-            started.append(Servers(arguments.bin, folder, counts, arguments.chaos))
+        for counts, links in (((4,), None), ((2, 2), None), ((1, 1, 1, 1), "tcp://127.0.0.1:*")):
+            started.append(Servers(arguments.bin, folder, counts, arguments.chaos, links))
         one, two, four = started
         same_everywhere(arguments, one, two, four)
         chosen(arguments, two)
@@ -183,16 +259,28 @@ def main():
         freed(arguments, two)
         crowd(arguments, two)
         held(arguments, two)
+        arrays(arguments, four)
+        freed(arguments, four)
+        crowd(arguments, four)
+        held(arguments, four)
+        traffic(arguments, four, True)
+        traffic(arguments, two, False)
         stays(arguments, two)
         named(arguments, one)
         lost(arguments, four, 2)
-        fresh = Servers(arguments.bin, folder, (1, 1, 1, 1), arguments.chaos)
+        fresh = Servers(arguments.bin, folder, (1, 1, 1, 1), arguments.chaos, "tcp://127.0.0.1:*")
         started.append(fresh)
         behind(arguments, fresh)
+        linked = Servers(arguments.bin, folder, (1, 1), arguments.chaos, "tcp://127.0.0.1:*")
+        started.append(linked)
+        cut(arguments, linked)
+        strangers = Servers(arguments.bin, folder, (1, 1), arguments.chaos, "tcp://127.0.0.1:1")
+        started.append(strangers)
+        refused(arguments, strangers)
     finally:
         statuses = [status for servers in started for status in servers.stop()]
         shutil.rmtree(folder, ignore_errors=True)
-    say(statuses == [0] * 9, "the servers end in good order", statuses)
+    say(statuses == [0] * 13, "the servers end in good order", statuses)
     return plan()
 
 

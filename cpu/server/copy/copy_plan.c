@@ -73,16 +73,21 @@ static bool side_known(struct session *session, const struct server_copy_side *s
                             memory_known(session, side->address, span));
 }
 
-static bool fits_packed(const flyt_extent *extent)
+static bool fits_packed(const flyt_extent *extent, uint64_t most)
 {
     uint64_t bytes;
     return !__builtin_mul_overflow(extent->width, extent->height, &bytes) &&
-           !__builtin_mul_overflow(bytes, extent->depth, &bytes) && bytes <= FLYT_MAX_INLINE;
+           !__builtin_mul_overflow(bytes, extent->depth, &bytes) && bytes <= most;
 }
 
 CUresult copy_check(struct session *session, const struct server_copy *plan)
 {
-    if ((plan->to.packed || plan->from.packed) && !fits_packed(&plan->extent))
+    return copy_check_within(session, plan, FLYT_MAX_INLINE);
+}
+
+CUresult copy_check_within(struct session *session, const struct server_copy *plan, uint64_t most)
+{
+    if ((plan->to.packed || plan->from.packed) && !fits_packed(&plan->extent, most))
         return CUDA_ERROR_INVALID_VALUE;
     if (copy_empty(&plan->extent))
         return CUDA_SUCCESS;

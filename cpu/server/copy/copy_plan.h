@@ -37,6 +37,8 @@ bool copy_span(uint64_t pitch, uint64_t height, const flyt_extent *, uint64_t wi
 /* 1: it makes no sense, names memory that the client does not have, or packs more than
    FLYT_MAX_INLINE. Under session.lock. */
 CUresult copy_check(struct session *, const struct server_copy *);
+/* As copy_check, but a packed side has at most so many bytes. */
+CUresult copy_check_within(struct session *, const struct server_copy *, uint64_t most);
 /* Gives the copy to the driver. Packed sides have their memory by now, and extents are not zero. */
 CUresult copy_start(struct session *, const struct server_copy *, CUstream);
 

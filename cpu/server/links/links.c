@@ -36,6 +36,8 @@ bool links_offered(const struct session *session)
     return session->links && session->gpu->StreamWaitValue32 && strcmp(session->gpu->kind, "null") != 0;
 }
 
+bool links_reach_memory(const struct session *session) { return links_offered(session) && !session->links->staged; }
+
 struct links *links_create(struct session *session, const struct links_ways *ways, bool tls)
 {
     struct links *links = calloc(1, sizeof *links);

@@ -3,6 +3,7 @@
  *
  *   links.c      the links of a session: listening, joining, closing
  *   transfer.c   SEND and RECEIVE, which are operations of streams
+ *   buffers.c    page-locked memory through which bytes pass where the engine does not reach the device's
  *   borrow.c     links that a communicator of this session uses (cpu/server/comm)
  *   links_state.h  what the two share
  *
@@ -43,6 +44,8 @@ struct links *links_create(struct session *, const struct links_ways *, bool tls
 void links_destroy(struct session *);
 /* Whether this driver can have them. */
 bool links_offered(const struct session *);
+/* Whether the engine sends from device memory and receives into it. */
+bool links_reach_memory(const struct session *);
 /* A new connection of this session, unread. True: it says that it belongs to a link, and is taken over. Any thread. */
 bool links_accept(struct session *, int fd);
 
@@ -76,5 +79,6 @@ uint64_t links_count(const struct session *);
 /* Links with transfers of the context are aborted; behind it nothing of them touches memory. NULL: of all. */
 void links_release_all(struct session *, struct context *);
 void links_stop(struct session *);
+void links_drop_buffers(struct session *, struct context *); /* the context has ended */
 
 #endif

@@ -35,6 +35,15 @@ struct link_joining {
     unsigned count, used;
 };
 
+/* Page-locked memory, registered with the engine (buffers.c). Under session.lock. */
+struct link_buffer {
+    struct list of_all;
+    struct context *context;              /* NULL: it has ended */
+    void *memory;
+    uint64_t size;
+    bool used;
+};
+
 struct links {
     struct session *session;
     const struct links_ways *ways;
@@ -42,7 +51,8 @@ struct links {
     bool staged;                          /* bytes pass through page-locked memory: device memory is elsewhere */
     _Atomic(struct comm_engine *) engine; /* made with the first link; stays to the end of the process */
     struct list transfers;                /* that are not over; transfer.c */
-    uint64_t staged_bytes;                /* page-locked for transfers now */
+    struct list buffers;                  /* link_buffer */
+    uint64_t staged_bytes;                /* of all of them */
     struct procedure begun;               /* SEND_BEGIN once it is answered: a call that is never answered again */
     pthread_mutex_t lock;                 /* a leaf: of `joining`, of `why` of each link, of `over` of each transfer */
     pthread_cond_t changed;               /* a transfer is over, or a link has gone */
@@ -57,6 +67,10 @@ void link_abort(struct server_link *, int status, const char *why);
 void link_idle(struct server_link *);
 /* Calls its borrower, if there is one. With no lock held. */
 void link_tell(struct server_link *, int status, const char *why);
+/* Memory of at least that size. alone: no other transfer of the session is under way. */
+CUresult link_buffer_take(struct links *, struct context *, uint64_t size, bool alone, struct link_buffer **);
+/* Nothing uses it any more. */
+void link_buffer_give(struct links *, struct link_buffer *);
 /* From cpu/comm's errors to CUDA's. */
 CUresult links_result(int status);
 

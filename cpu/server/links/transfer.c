@@ -1,5 +1,5 @@
 /*
- * transfer.c: SEND and RECEIVE, in the order of their streams.
+ * transfer.c: SEND, RECEIVE and their like for boxes, in the order of their streams.
  *
  * At its turn a transfer puts a marker behind the work before it and lets the stream wait at its gate, as a host
  * function does (host_function.c). When the marker is complete the executor posts the transfer; a thread of the engine
@@ -25,12 +25,20 @@
 #include <string.h>
 
 #include "cpu/common/lock.h"
+#include "cpu/server/copy/copy_plan.h"
 #include "cpu/server/stream/host_function.h"
 #include "cpu/server/stream/inside.h"
 
-#define STAGED_MOST ((uint64_t)1 << 30) /* page-locked for all transfers of a session */
-
 enum transfer_state { TRANSFER_WAITS, TRANSFER_POSTED, TRANSFER_LEAVES };
+
+/* What a call asks for. */
+struct transfer_request {
+    bool sends, boxed; /* boxed: SEND_BOX or RECEIVE_BOX */
+    uint32_t stream, link;
+    uint64_t number;     /* as the client expects; 0: it does not count */
+    flyt_box box;        /* one row unless it is boxed */
+    flyt_extent extent;
+};
 
 struct link_transfer {
     struct inside inside; /* of the marker before it, then of its end */
@@ -44,38 +52,14 @@ struct link_transfer {
     bool over;         /* under links.lock */
     bool cancelled;
     uint32_t ticket;
-    uint64_t address;
-    void *staging; /* or NULL */
+    struct transfer_request asked;
+    bool packed;      /* rows with gaps between, or an array: its bytes are packed in `staging` */
+    bool answers;     /* RECEIVE_BOX: the call xid is answered with `result` */
+    uint32_t xid;
+    CUresult result;
+    bool registered;  /* the memory was, for this transfer */
+    struct link_buffer *staging; /* or NULL */
 };
-
-/* ---- memory ---- */
-
-static void staging_free(struct links *links, struct link_transfer *t)
-{
-    if (!t->staging)
-        return;
-    links->ways->unregister_memory(links->engine, t->staging, t->comm.size);
-    links->session->gpu->MemFreeHost(t->staging);
-    links->staged_bytes -= t->comm.size;
-    t->staging = NULL;
-}
-
-static CUresult staging_make(struct links *links, struct link_transfer *t)
-{
-    if (t->comm.size > STAGED_MOST - links->staged_bytes)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = links->session->gpu->MemHostAlloc(&t->staging, t->comm.size, CU_MEMHOSTALLOC_PORTABLE);
-    if (r != CUDA_SUCCESS)
-        return r;
-    links->staged_bytes += t->comm.size;
-    int status = links->ways->register_memory(links->engine, t->staging, t->comm.size);
-    if (status < 0) {
-        links->session->gpu->MemFreeHost(t->staging);
-        links->staged_bytes -= t->comm.size;
-        t->staging = NULL;
-    }
-    return links_result(status);
-}
 
 /* ---- the end ---- */
 
@@ -84,20 +68,26 @@ static void transfer_free(struct link_transfer *t)
     struct session *session = t->inside.session;
     struct server_link *link = t->link;
     list_remove(&t->of_all);
-    staging_free(session->links, t);
+    if (t->staging)
+        link_buffer_give(session->links, t->staging);
+    if (t->registered)
+        session->links->ways->unregister_memory(session->links->engine, t->comm.memory, t->comm.size);
+    if (t->answers)
+        session_reply_plain(session, t->xid, t->result, false);
     stream_drop(session, t->stream);
     free(t);
     link_idle(link);
 }
 
-/* The stream goes on. What has failed is latched; a link whose transfer was never posted ends. */
+/* The stream goes on. What has failed is latched, or answered; a link whose transfer was never posted ends. */
 static void transfer_end(struct link_transfer *t, CUresult r)
 {
     struct session *session = t->inside.session;
     if (t->state == TRANSFER_WAITS)
         link_abort(t->link, -ECANCELED,
                    t->sends ? "a transfer that was announced could not be sent" : "a transfer could not be received");
-    if (r != CUDA_SUCCESS)
+    t->result = r;
+    if (r != CUDA_SUCCESS && !t->asked.boxed)
         report_latch(session, r);
     if (t->gated)
         gate_pass(t->stream, t->ticket);
@@ -107,7 +97,7 @@ static void transfer_end(struct link_transfer *t, CUresult r)
             completion_wait(session, t->stream, &t->inside.waiter);
             return;
         }
-        t->staging = NULL; /* the driver may still read it: it is given up */
+        t->staging = NULL; /* the driver may still read it: nobody uses it again */
     }
     transfer_free(t);
 }
@@ -128,7 +118,7 @@ static void transfer_over(struct link_transfer *t)
 {
     struct session *session = t->inside.session;
     if (t->comm.status == 0 && !t->sends && !t->staging && t->comm.size)
-        session->gpu->host_view(t->address, t->comm.size, true);
+        session->gpu->host_view(t->asked.box.address, t->comm.size, true);
     transfer_end(t, links_result(t->comm.status));
 }
 
@@ -155,6 +145,7 @@ static void transfer_go_on(struct inside *inside)
     struct session *session = inside->session;
     t->copies &= !t->sends; /* the marker is behind the copy of a SEND */
     if (t->state == TRANSFER_LEAVES) {
+        t->result = t->result ? t->result : inside->waiter.result;
         transfer_free(t);
     } else if (t->state == TRANSFER_POSTED) {
         transfer_over(t);
@@ -166,19 +157,32 @@ static void transfer_go_on(struct inside *inside)
     }
 }
 
+/* Between the device and page-locked memory. */
+static CUresult staged_copy(struct session *session, struct link_transfer *t)
+{
+    const flyt_extent row = copy_row(t->comm.size), *extent = t->packed ? &t->asked.extent : &row;
+    struct server_copy_side there = copy_box(session, &t->asked.box), here = copy_at(t->staging->memory, extent);
+    struct server_copy copy = { .to = t->sends ? here : there, .from = t->sends ? there : here, .extent = *extent };
+    return copy_start(session, &copy, t->stream->handle);
+}
+
+static bool is_alone(struct links *links, const struct link_transfer *t)
+{
+    return list_first(&links->transfers) == &t->of_all && !list_next(&links->transfers, &t->of_all);
+}
+
 /* What the stream is given: its bytes to page-locked memory, a marker, the gate, bytes from page-locked memory. */
 static CUresult transfer_give(struct session *session, struct link_transfer *t)
 {
-    const struct gpu *gpu = session->gpu;
     struct stream *stream = t->stream;
-    const bool staged = session->links->staged && t->comm.size;
+    const bool staged = (session->links->staged || t->packed) && t->comm.size;
     CUresult r = gate_take(session, stream);
     if (r == CUDA_SUCCESS && staged)
-        r = staging_make(session->links, t);
+        r = link_buffer_take(session->links, stream->context, t->comm.size, is_alone(session->links, t), &t->staging);
     if (r == CUDA_SUCCESS && staged)
-        t->comm.memory = t->staging;
+        t->comm.memory = t->staging->memory;
     if (r == CUDA_SUCCESS && staged && t->sends)
-        r = gpu->MemcpyDtoHAsync(t->staging, t->address, t->comm.size, stream->handle);
+        r = staged_copy(session, t);
     t->copies = r == CUDA_SUCCESS && staged && t->sends;
     if (r == CUDA_SUCCESS)
         r = inside_wait(&t->inside, stream, false);
@@ -186,7 +190,7 @@ static CUresult transfer_give(struct session *session, struct link_transfer *t)
         r = gate_wait(session, stream, &t->ticket);
     t->gated = r == CUDA_SUCCESS;
     if (r == CUDA_SUCCESS && staged && !t->sends)
-        r = gpu->MemcpyHtoDAsync(t->address, t->staging, t->comm.size, stream->handle);
+        r = staged_copy(session, t);
     t->copies |= r == CUDA_SUCCESS && staged && !t->sends;
     return r;
 }
@@ -251,29 +255,73 @@ void links_release_all(struct session *session, struct context *context)
 
 /* ---- the calls ---- */
 
-/* Whether the client may name the memory; *view: where the engine finds it, unless the bytes are staged. */
-static bool memory_good(struct session *session, const send_args *args, void **view)
+static struct transfer_request request_line(const struct call *call, bool sends)
+{
+    const send_args *args = &call->args.send;
+    return (struct transfer_request){ .sends = sends,
+                                      .stream = args->stream,
+                                      .link = args->link,
+                                      .number = args->transfer,
+                                      .box = { .address = args->address },
+                                      .extent = copy_row(args->size) };
+}
+
+static struct transfer_request request_box(const struct call *call, bool sends)
+{
+    const send_box_args *args = &call->args.send_box;
+    return (struct transfer_request){ .sends = sends,
+                                      .boxed = true,
+                                      .stream = args->stream,
+                                      .link = args->link,
+                                      .number = args->transfer,
+                                      .box = args->box,
+                                      .extent = args->extent };
+}
+
+/* Whether the client may name the box, and it may be sent or received as one transfer. */
+static bool box_good(struct session *session, const struct transfer_request *asked)
+{
+    const struct server_copy_side side = copy_box(session, &asked->box);
+    const struct server_copy copy = { side, copy_packed(), asked->extent };
+    return !side.host && !copy_empty(&asked->extent) &&
+           copy_check_within(session, &copy, FLYT_MAX_BOX_TRANSFER) == CUDA_SUCCESS;
+}
+
+/* Whether the client may name the memory. *packed: it is no line. *view: where the engine finds it, unless the bytes
+   are staged. */
+static bool memory_good(struct session *session, const struct transfer_request *asked, bool *packed, void **view)
 {
     static char nothing;
+    const uint64_t address = asked->box.address, size = copy_bytes(&asked->extent);
     *view = &nothing;
-    if (!args->size)
-        return true;
-    if (host_memory_here(session, args->address) || !memory_known(session, args->address, args->size))
+    *packed = false;
+    if (asked->boxed && !box_good(session, asked))
         return false;
-    if (!session->links->staged)
-        *view = session->gpu->host_view(args->address, args->size, false);
+    if (asked->boxed) {
+        *packed = asked->extent.height != 1 || asked->extent.depth != 1 || copy_box(session, &asked->box).array;
+    } else if (size && (host_memory_here(session, address) || !memory_known(session, address, size))) {
+        return false;
+    }
+    if (size && !*packed && !session->links->staged)
+        *view = session->gpu->host_view(address, size, false);
     return *view != NULL;
 }
 
 /* What the call asks for, or NULL: it has been refused, and its link has ended. */
 static struct link_transfer *transfer_new(struct session *session, struct call *call, struct server_link *link,
-                                          bool sends)
+                                          const struct transfer_request *asked)
 {
-    const send_args *args = &call->args.send;
+    const bool sends = asked->sends;
+    const uint64_t number = sends ? ++link->sent : asked->number, size = copy_bytes(&asked->extent);
+    bool packed;
     void *view = NULL;
-    const uint64_t number = sends ? ++link->sent : args->transfer;
-    bool good = memory_good(session, args, &view) && number && (!args->transfer || args->transfer == number);
+    bool good = memory_good(session, asked, &packed, &view) && number && (!asked->number || asked->number == number);
+    const bool registers = good && asked->boxed && !packed && !session->links->staged;
+    if (registers)
+        good = session->links->ways->register_memory(session->links->engine, view, size) == 0;
     struct link_transfer *t = good ? calloc(1, sizeof *t) : NULL;
+    if (good && !t && registers)
+        session->links->ways->unregister_memory(session->links->engine, view, size);
     if (!t) {
         link_abort(link, -ECANCELED,
                    sends ? "the sender's program has named wrong memory, or a wrong number"
@@ -285,8 +333,12 @@ static struct link_transfer *transfer_new(struct session *session, struct call *
         .link = link,
         .stream = call->stream,
         .sends = sends,
-        .address = args->address,
-        .comm = { .name = { 0, number }, .memory = view, .size = args->size, .done = transfer_done }
+        .asked = *asked,
+        .packed = packed,
+        .answers = asked->boxed && !sends,
+        .xid = call->xid,
+        .registered = registers,
+        .comm = { .name = { 0, number }, .memory = view, .size = size, .done = transfer_done }
     };
     t->comm.context = t;
     stream_hold(t->stream);
@@ -310,14 +362,15 @@ static CUresult link_check(struct session *session, const struct server_link *li
 }
 
 /* begins: it is answered at once, and is no call that waits for an answer any more. */
-static void transfer_serve(struct session *session, struct call *call, bool sends, bool begins)
+static void transfer_serve(struct session *session, struct call *call, const struct transfer_request *asked,
+                           bool begins)
 {
     struct links *links = session->links;
-    if (!server_stream_enter(session, call, call->args.send.stream))
+    if (!server_stream_enter(session, call, asked->stream))
         return;
-    struct server_link *link = links ? link_find(session, call->args.send.link) : NULL;
+    struct server_link *link = links ? link_find(session, asked->link) : NULL;
     const CUresult refusal = link_check(session, link);
-    struct link_transfer *t = refusal == CUDA_SUCCESS ? transfer_new(session, call, link, sends) : NULL;
+    struct link_transfer *t = refusal == CUDA_SUCCESS ? transfer_new(session, call, link, asked) : NULL;
     if (!t) {
         stream_refuse(session, call, refusal ? refusal : CUDA_ERROR_INVALID_VALUE);
         return;
@@ -333,6 +386,32 @@ static void transfer_serve(struct session *session, struct call *call, bool send
     server_stream_submit(session, call, &transfer_operation);
 }
 
-void serve_send(struct session *session, struct call *call) { transfer_serve(session, call, true, false); }
-void serve_send_begin(struct session *session, struct call *call) { transfer_serve(session, call, true, true); }
-void serve_receive(struct session *session, struct call *call) { transfer_serve(session, call, false, false); }
+void serve_send(struct session *session, struct call *call)
+{
+    const struct transfer_request asked = request_line(call, true);
+    transfer_serve(session, call, &asked, false);
+}
+
+void serve_send_begin(struct session *session, struct call *call)
+{
+    const struct transfer_request asked = request_line(call, true);
+    transfer_serve(session, call, &asked, true);
+}
+
+void serve_receive(struct session *session, struct call *call)
+{
+    const struct transfer_request asked = request_line(call, false);
+    transfer_serve(session, call, &asked, false);
+}
+
+void serve_send_box(struct session *session, struct call *call)
+{
+    const struct transfer_request asked = request_box(call, true);
+    transfer_serve(session, call, &asked, false);
+}
+
+void serve_receive_box(struct session *session, struct call *call)
+{
+    const struct transfer_request asked = request_box(call, false);
+    transfer_serve(session, call, &asked, false);
+}

@@ -46,6 +46,7 @@ const struct kind_row server_kinds[KINDS] = {
                     .stop = comms_stop, .count = comms_count },
     /* The other end has its keys and its numbers, and could not know that this one has moved. */
     [KIND_LINK] = { "link", FLYT_MAX_LINKS, .moves = MOVE_REFUSED, .release = links_release_all, .stop = links_stop,
+                    .drop = links_drop_buffers,
                     .count = links_count },
     [KIND_STREAM] = { "stream", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = streams_drop_all, .stop = streams_free },
     [KIND_EVENT] = { "event", SESSION_MAX_OBJECTS, MOVE_REBUILT, .drop = events_drop_all },

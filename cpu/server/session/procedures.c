@@ -22,7 +22,7 @@ static const uint8_t blocking[] = {
     FLYT_HANDLE_IMPORT,   FLYT_MEMORY_EXPORT, FLYT_SHARE_END,        FLYT_BRIDGE,         FLYT_ADOPT,
     FLYT_HANDLE_ADOPT,    FLYT_LINK_LISTEN,   FLYT_LINK_CLOSE,       FLYT_SEND,           FLYT_SEND_BEGIN,
     FLYT_RECEIVE,         FLYT_LINK_MEMORY,   FLYT_COMM_CREATE,      FLYT_COMM_CLOSE,     FLYT_COMM_OP,
-    FLYT_COMM_MESSAGES,   FORWARD_BLOCKING
+    FLYT_COMM_MESSAGES,   FLYT_SEND_BOX,      FLYT_RECEIVE_BOX,      FORWARD_BLOCKING
 };
 
 /* What a graph may keep, and where its stream stands. */

@@ -9,6 +9,9 @@
 //   held                a host function waits for the program, which waits for a copy and an event across
 //   behind              prints "ready" with a copy from the last device queued, waits for a line, then prints errors
 //   stay URI            asks for a move to that server, and prints why the program stays
+//   traffic             copies of all shapes between device 0 and the last one: prints the most bytes that the
+//                       program's own connections have carried for one of them
+//   cut                 prints "ready" between two copies, waits for a line, then prints what the second one has made
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -501,6 +504,101 @@ static int stay(const char *uri)
     return 0;
 }
 
+// As core_statistics of cpu/client/core/api_session.h.
+struct statistics {
+    uint64_t travelled, waited, local, bytes_sent, bytes_received;
+    unsigned lanes;
+};
+
+static uint64_t carried()
+{
+    static void *core = dlopen("libflyt-client.so", RTLD_LAZY | RTLD_NOLOAD);
+    static void (*ask)(statistics *) = core ? (void (*)(statistics *))dlsym(core, "flyt_core_statistics") : nullptr;
+    statistics now = {};
+    if (!ask)
+        exit(2);
+    ask(&now);
+    return now.bytes_sent + now.bytes_received;
+}
+
+enum { TRAFFIC = 24 << 20 };
+
+static bool is_filled(const unsigned char *memory, int value)
+{
+    std::vector<unsigned char> here(TRAFFIC);
+    MUST(cudaMemcpy(here.data(), memory, TRAFFIC, cudaMemcpyDefault));
+    for (unsigned char byte : here)
+        if (byte != value)
+            return false;
+    return true;
+}
+
+// One copy of each kind, all of TRAFFIC bytes; what travelled for the most expensive one.
+static int traffic()
+{
+    const int last = devices - 1, pitch = 4096, rows = TRAFFIC / pitch;
+    unsigned char *here, *there;
+    cudaStream_t stream;
+    cudaMemcpy3DParms p = {};
+    uint64_t most = 0;
+    int wrong = 0;
+    MUST(cudaSetDevice(last));
+    MUST(cudaMalloc(&there, TRAFFIC));
+    MUST(cudaSetDevice(0));
+    MUST(cudaMalloc(&here, TRAFFIC));
+    MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int round = 0; round < 8; round++) {
+        unsigned char *to = round % 2 ? here : there, *from = round % 2 ? there : here;
+        const int value = 3 * round + 5;
+        MUST(cudaSetDevice(round % 2 ? last : 0));
+        MUST(cudaMemset(from, value, TRAFFIC));
+        MUST(cudaDeviceSynchronize());
+        MUST(cudaSetDevice(0));
+        MUST(cudaMemcpyPeerAsync(to, round % 2 ? 0 : last, from, round % 2 ? last : 0, 4, stream));   // makes the link
+        MUST(cudaStreamSynchronize(stream));
+        const uint64_t before = carried();
+        switch (round / 2) {
+        case 0: MUST(cudaMemcpyPeer(to, round % 2 ? 0 : last, from, round % 2 ? last : 0, TRAFFIC)); break;
+        case 1: MUST(cudaMemcpyAsync(to, from, TRAFFIC, cudaMemcpyDefault, stream)); break;
+        case 2: MUST(cudaMemcpy2DAsync(to, pitch, from, pitch, pitch / 2, rows, cudaMemcpyDefault, stream)); break;
+        default:
+            p.dstPtr = make_cudaPitchedPtr(to, pitch, pitch, rows / 4);
+            p.srcPtr = make_cudaPitchedPtr(from, pitch, pitch, rows / 4);
+            p.extent = make_cudaExtent(pitch - 64, rows / 4, 4);
+            p.kind = cudaMemcpyDefault;
+            MUST(cudaMemcpy3DAsync(&p, stream));
+        }
+        MUST(cudaStreamSynchronize(stream));
+        const uint64_t bytes = carried() - before;
+        most = bytes > most ? bytes : most;
+        if (round < 4)
+            wrong += !is_filled(to, value);
+    }
+    printf("%d wrong, at most %llu bytes\n", wrong, (unsigned long long)most);
+    return wrong != 0;
+}
+
+static int cut()
+{
+    pair p = pair_make();
+    char line[16];
+    MUST(cudaMemset(p.here, 7, BYTES));
+    MUST(cudaMemcpyAsync(p.there, p.here, BYTES, cudaMemcpyDefault, p.stream));
+    MUST(cudaStreamSynchronize(p.stream));
+    printf("ready\n");
+    fflush(stdout);
+    if (!fgets(line, sizeof line, stdin))
+        return 2;
+    MUST(cudaMemset(p.here, 9, BYTES));
+    MUST(cudaMemcpyAsync(p.there, p.here, BYTES, cudaMemcpyDefault, p.stream));
+    printf("a copy: %d\n", (int)cudaStreamSynchronize(p.stream));
+    printf("it has: %x\n", first_of(p.there));
+    MUST(cudaMemset(p.here, 11, BYTES));
+    printf("one that waits: %d\n", (int)cudaMemcpyPeer(p.there, p.last, p.here, 0, BYTES));
+    printf("it has: %x\n", first_of(p.there));
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     MUST(cudaGetDeviceCount(&devices));
@@ -516,5 +614,7 @@ int main(int argc, char **argv)
            : strcmp(what, "crowd") == 0  ? crowd()
            : strcmp(what, "held") == 0   ? held()
            : strcmp(what, "behind") == 0 ? behind()
+           : strcmp(what, "traffic") == 0 ? traffic()
+           : strcmp(what, "cut") == 0    ? cut()
                                          : 2;
 }

@@ -2,15 +2,20 @@
  * copy_across.c: copies and sets of memory that is at another server than the stream, or at two servers.
  *
  * The stream waits for a function of this process, as for a host function, which does the work through streams of the
- * core's own (stream_transfer) at the servers that have the memory. So the work has its place in the stream's order,
- * and waits for nothing else. If it fails, the session of the stream has failed. A synchronous function waits for all
- * that the contexts concerned have under way, and does the work itself.
+ * core's own (stream_transfer, stream_sends) at the servers that have the memory. So the work has its place in the
+ * stream's order, and waits for nothing else: the servers are given none of it before its turn, because synchronising
+ * with the other server's GPU would wait for it, too. If it fails, the session of the stream has failed. A synchronous
+ * function waits for all that the contexts concerned have under way, and does the work itself.
+ *
+ * Bytes between two servers go over a link of the two, where there is one (link_copy.c); the function's thread begins
+ * that, and serves other streams meanwhile. Else, and where the link fails, they pass through memory of this process.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "copy_engine.h"
+#include "link_copy.h"
 #include "cpu/client/core/api_copy.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/stream/host_function.h"
@@ -29,6 +34,9 @@ struct across {
     struct copy_span span;
     uint32_t value;                   /* of a set */
     unsigned element;                 /* 0: it is a copy */
+    flyt_id id;                       /* of the function for which the stream waits */
+    bool linked;                      /* the bytes have gone over a link, or have tried to */
+    int linked_code;                  /* how that has ended */
     char bytes[];                     /* of a pageable source */
 };
 
@@ -54,8 +62,16 @@ static int move(struct client_stream *s, const struct copy_span *span, bool in, 
     return op_send(s, &op);
 }
 
+/* At one server, which is not the stream's. */
+static int inside(const struct across *a, struct client_stream *to)
+{
+    struct op op = { .kind = OP_COPY, .copy = { .span = a->span, .route = COPY_REACH, .to_device = true,
+                                                .from_device = true } };
+    return op_send(to, &op);
+}
+
 /* In pieces, through memory of this process. */
-static int between(const struct across *a, struct client_stream *to, struct client_stream *from)
+static int bounce(const struct across *a, struct client_stream *to, struct client_stream *from)
 {
     struct copy_cut left = copy_cut_begin(&a->span);
     struct copy_span part;
@@ -78,12 +94,19 @@ static int set(const struct across *a, struct client_stream *to)
     return op_send(to, &op);
 }
 
+static bool of_two_servers(const struct across *a)
+{
+    return a->target && a->source && a->target->session != a->source->session;
+}
+
 /* In a stream of each context. */
 static int work(const struct across *a, struct client_stream *to, struct client_stream *from)
 {
     if (a->element)
         return set(a, to);
-    return a->target && a->source ? between(a, to, from) : move(to ? to : from, &a->span, to != NULL, a->pinned);
+    if (of_two_servers(a))
+        return bounce(a, to, from);
+    return a->target && a->source ? inside(a, to) : move(to ? to : from, &a->span, to != NULL, a->pinned);
 }
 
 static int transfer_stream(core_context *c, struct client_stream **s)
@@ -103,13 +126,54 @@ static int work_in_turn(const struct across *a)
     return code || !to ? code : stream_wait_for(to);
 }
 
+static void link_done(void *user, int code)
+{
+    struct across *a = user;
+    a->linked_code = code;
+    host_function_again(a->id);
+}
+
+static int sends_stream(core_context *c, struct client_stream **s)
+{
+    int code = context_enter(c);
+    return code ? code : stream_sends(c, s);
+}
+
+/* True: the bytes are on their way over a link, and work_now runs once more when that has ended. */
+static bool work_over_link(struct across *a)
+{
+    struct client_stream *to, *from;
+    if (a->linked || a->element || !of_two_servers(a) || context_enter(a->target) || context_enter(a->source) ||
+        !link_copy_can(a->target, a->source) || transfer_stream(a->target, &to) || sends_stream(a->source, &from))
+        return false;
+    a->linked = true;
+    host_function_stay(a->id, true);
+    int code = link_copy_begin(to, from, &a->span, link_done, a);
+    if (code) {
+        a->linked_code = code;
+        host_function_stay(a->id, false);
+    }
+    return !code;
+}
+
+static int work_without_link(struct across *a)
+{
+    if (a->linked && !a->linked_code)
+        return CORE_OK;
+    if (a->linked)
+        link_copy_end(a->target, a->source, a->linked_code);
+    return work_in_turn(a);
+}
+
 /* In the thread for work between servers. After a failure of the stream nobody sees what the work would do, and no free
    waits for it any more. */
 static void work_now(void *user, int status)
 {
     struct across *a = user;
     bool failed = status || atomic_load(&a->context->session->sticky);
-    int code = failed ? CORE_OK : work_in_turn(a);
+    if (!failed && work_over_link(a))
+        return;
+    int code = failed ? CORE_OK : work_without_link(a);
     if (code)
         session_fail(a->context->session, a->element ? "a memset at another GPU server" : "a copy between GPU servers",
                      code);
@@ -120,7 +184,7 @@ static void work_now(void *user, int status)
 
 static int put(struct client_stream *s, struct across *a, bool writes)
 {
-    int code = host_function_put_across(s, work_now, a, writes);
+    int code = host_function_put_across(s, work_now, a, writes, &a->id);
     if (code)
         free(a);
     return code;
@@ -136,14 +200,24 @@ static int at_once(struct client_stream *s, const struct across *a)
         code = settle(a->source);
     if (!code)
         code = settle(a->target);
-    if (!code)
-        code = work(a, a->target ? &a->target->legacy : NULL, a->source ? &a->source->legacy : NULL);
+    if (code)
+        return code;
+    struct client_stream *to = a->target ? &a->target->legacy : NULL, *from = a->source ? &a->source->legacy : NULL;
+    if (of_two_servers(a) && link_copy_can(a->target, a->source)) {
+        if (!(code = link_copy_wait(to, from, &a->span)))
+            return CORE_OK;
+        link_copy_end(a->target, a->source, code);
+    }
+    code = work(a, to, from);
     return code || !a->target ? code : stream_wait_for(&a->target->legacy);
 }
 
 int copy_across(struct client_stream *s, const struct copy_plan *plan)
 {
-    const struct across wanted = { s->context, plan->target, plan->source, plan->pinned, plan->span, 0, 0 };
+    const struct across wanted = {
+        .context = s->context, .target = plan->target, .source = plan->source, .pinned = plan->pinned,
+        .span = plan->span
+    };
     int code = enter(plan->target);
     if (code || (code = enter(plan->source)))
         return code;
@@ -173,6 +247,8 @@ int set_across(struct client_stream *s, core_context *owner, const struct core_b
     struct across *a = code ? NULL : malloc(sizeof *a);
     if (!a)
         return code ? code : CORE_OUT_OF_MEMORY;
-    *a = (struct across){ s->context, owner, NULL, false, { .to = *to, .extent = *e }, value, element };
+    *a = (struct across){
+        .context = s->context, .target = owner, .span = { .to = *to, .extent = *e }, .value = value, .element = element
+    };
     return put(s, a, false);
 }

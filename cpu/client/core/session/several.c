@@ -159,6 +159,13 @@ static int take_window(struct client_session *session)
     return code ? code : CORE_OUT_OF_MEMORY;
 }
 
+static void note_links(struct client_session *session)
+{
+    const uint64_t capabilities = session->hello.capabilities;
+    session->box_links = (capabilities & FLYT_CAP_LINKS) && (capabilities & FLYT_CAP_BOX_LINKS);
+    session->link_views = session->box_links && (capabilities & FLYT_CAP_LINK_VIEWS);
+}
+
 /* Keeps the capabilities that all servers have in common. */
 static void agree(const struct client_session *session)
 {
@@ -169,12 +176,14 @@ static void agree(const struct client_session *session)
 
 int several_attach(void)
 {
+    note_links(&core_session);
     for (struct client_session *session = core_session.next; session; session = session->next) {
         int code = connect_to(session);
         if (code || (code = greet(session)) || (code = take_window(session)))
             return code;
         log_info("Flyt %s is connected to %s (%s), too", flyt_version, session->uri,
                  session->hello.server ? session->hello.server : "");
+        note_links(session);
         agree(session);
     }
     if (session_several())

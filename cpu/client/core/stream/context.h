@@ -35,7 +35,7 @@ struct core_context {
     struct promise *promise;          /* the answer is under way; NULL: it has come, or nothing was asked */
     struct list     working[2], unheard[2];     /* idle.c. [blocking]: do they wait for the legacy stream? */
     struct list     streams;          /* stream.c; also destroyed ones until their id may be used again */
-    uint64_t        transfer;         /* stream.c: token of the core's own stream */
+    uint64_t        transfer, sends;  /* stream.c: tokens of the core's own streams */
     struct list     early_returning;   /* early_return.c */
     _Atomic(core_event) gate;         /* context_event.c: new streams wait for it; 0: there is none */
     core_event      reference;        /* event.c: recorded when the session moved to this server; 0: it did not */

@@ -30,6 +30,7 @@ struct client_host_function {
     bool    across;                   /* between GPU servers: the second thread's */
     bool    used;                     /* the server has not said yet that it is due */
     bool    held;                     /* nor has the other server answered for which the stream waits */
+    bool    stays;                    /* it is to run once more before the stream goes on */
     int     status;
     struct point point;               /* what it must find done */
     flyt_id next;                     /* in the queue, or of the free ids; 0: last */
@@ -67,6 +68,36 @@ static void function_ended(void)
         mirror_room->host_function_ended();
 }
 
+static flyt_id next_due(struct queue *queue, struct client_host_function *out)
+{
+    pthread_mutex_lock(&hosts.lock);
+    while (!queue->first)
+        pthread_cond_wait(&queue->due, &hosts.lock);
+    flyt_id id = queue->first;
+    *out = hosts.slots[id];
+    queue->first = out->next;
+    pthread_mutex_unlock(&hosts.lock);
+    return id;
+}
+
+/* The function that has returned wants to run once more. */
+static bool stayed(flyt_id id)
+{
+    pthread_mutex_lock(&hosts.lock);
+    bool stays = hosts.slots[id].stays;
+    hosts.slots[id].stays = false;
+    pthread_mutex_unlock(&hosts.lock);
+    return stays;
+}
+
+static void slot_free(flyt_id id)
+{
+    pthread_mutex_lock(&hosts.lock);
+    hosts.slots[id] = (struct client_host_function){ .next = hosts.spare };
+    hosts.spare = id;
+    pthread_mutex_unlock(&hosts.lock);
+}
+
 static void *host_run(void *which)
 {
     struct queue *queue = which;
@@ -77,14 +108,9 @@ static void *host_run(void *which)
     gate_pass();                              /* who shuts the gate waits for the functions that are due */
     if (program)
         atomic_store(&runner, gettid());
-    pthread_mutex_lock(&hosts.lock);
     for (;;) {
-        while (!queue->first)
-            pthread_cond_wait(&queue->due, &hosts.lock);
-        flyt_id id = queue->first;
-        struct client_host_function f = hosts.slots[id];
-        queue->first = f.next;
-        pthread_mutex_unlock(&hosts.lock);
+        struct client_host_function f;
+        flyt_id id = next_due(queue, &f);
         pending_wait(&f.point);                  /* the server has sent them; another reply may have been quicker */
         mirror_synchronised();                   /* what fails is every later call's error */
         if (program)
@@ -93,13 +119,13 @@ static void *host_run(void *which)
             f.function(f.user, f.status);
         if (program)
             function_ended();
+        else if (stayed(id))
+            continue;
         if (f.writes)
             pending_writer_ends();
         throttle_ends();
         events_tell_done(f.point.stream->context->session, &id, 1);             /* before the id may be used again */
-        pthread_mutex_lock(&hosts.lock);
-        hosts.slots[id] = (struct client_host_function){ .next = hosts.spare };
-        hosts.spare = id;
+        slot_free(id);
     }
     return NULL;
 }
@@ -181,12 +207,12 @@ int host_function_put(struct client_stream *s, void (*function)(void *, int), vo
                                               .writes = writes }, &id);
 }
 
-int host_function_put_across(struct client_stream *s, void (*function)(void *, int), void *user, bool writes)
+int host_function_put_across(struct client_stream *s, void (*function)(void *, int), void *user, bool writes,
+                             flyt_id *id)
 {
-    flyt_id id;
     return put(s,
                &(struct client_host_function){ .function = function, .user = user, .on_error = true, .writes = writes,
-                                              .across = true }, &id);
+                                              .across = true }, id);
 }
 
 static void nothing(void *user, int status) { (void)user, (void)status; }
@@ -226,6 +252,20 @@ void host_function_due(struct client_session *session, flyt_id id, int status)
         if (!hosts.slots[id].held)
             enqueue(id);
     }
+    pthread_mutex_unlock(&hosts.lock);
+}
+
+void host_function_stay(flyt_id id, bool stays)
+{
+    pthread_mutex_lock(&hosts.lock);
+    hosts.slots[id].stays = stays;
+    pthread_mutex_unlock(&hosts.lock);
+}
+
+void host_function_again(flyt_id id)
+{
+    pthread_mutex_lock(&hosts.lock);
+    enqueue(id);
     pthread_mutex_unlock(&hosts.lock);
 }
 

@@ -14,7 +14,14 @@
 int host_function_put(struct client_stream *, void (*function)(void *, int), void *user, bool on_error, bool writes);
 /* For work between GPU servers: as host_function_put, but it waits for no function of the program. It runs after an
    error, too. */
-int host_function_put_across(struct client_stream *, void (*function)(void *, int), void *user, bool writes);
+/* *id: its name, which is there before the function runs. */
+int host_function_put_across(struct client_stream *, void (*function)(void *, int), void *user, bool writes,
+                             flyt_id *id);
+/* The function of that name, which runs now in the thread for work between servers, has not done all: the stream waits
+   on when it returns, until host_function_again lets it run once more (any thread, once, also before it has returned).
+   False: it has done all, after all. */
+void host_function_stay(flyt_id, bool);
+void host_function_again(flyt_id);
 /* The stream waits at this place until host_function_release, which is called once, by any thread. */
 int  host_function_hold(struct client_stream *, flyt_id *);
 void host_function_release(flyt_id);

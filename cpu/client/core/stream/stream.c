@@ -204,7 +204,7 @@ int stream_list(core_context *c, core_stream **out, unsigned *count)
         for (struct list *link = list_first(&c->streams); link && used < room; link = list_next(&c->streams, link)) {
             struct client_stream *s = LIST_OBJECT(link, struct client_stream, of_context);
             uint64_t token = atomic_load(&s->token);
-            if (token && token != c->transfer)
+            if (token && token != c->transfer && token != c->sends)
                 streams[used++] = token;
         }
         pthread_mutex_unlock(&lists.lock);
@@ -313,7 +313,7 @@ void stream_forget_context(core_context *c)
         stream_retire(s);
         pthread_mutex_lock(&lists.lock);
     }
-    c->transfer = 0;
+    c->transfer = c->sends = 0;
     pthread_mutex_unlock(&lists.lock);
     atomic_store(&c->gate, 0);                /* the event goes with the context */
     stream_finished(&c->legacy, atomic_load(&c->legacy.sent));
@@ -401,10 +401,11 @@ static int per_thread_stream(core_context *c, struct client_stream **out)
     return code ? code : stream_pass_gate(c, *out);
 }
 
-static int transfer_stream(core_context *c, struct client_stream **out)
+/* kept: the context's token of it. */
+static int own_stream(core_context *c, uint64_t *kept, struct client_stream **out)
 {
     pthread_mutex_lock(&lists.lock);
-    uint64_t token = c->transfer;
+    uint64_t token = *kept;
     pthread_mutex_unlock(&lists.lock);
     *out = token ? id_table_find(table, token) : NULL;
     if (*out)
@@ -414,19 +415,22 @@ static int transfer_stream(core_context *c, struct client_stream **out)
     if (code)
         return code;
     pthread_mutex_lock(&lists.lock);
-    c->transfer = (*out)->token;
+    *kept = (*out)->token;
     pthread_mutex_unlock(&lists.lock);
     return CORE_OK;
 }
 
-int stream_transfer(core_context *c, struct client_stream **out)
+static int own_stream_of(core_context *c, uint64_t *kept, struct client_stream **out)
 {
     static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&making);
-    int code = transfer_stream(c, out);
+    int code = own_stream(c, kept, out);
     pthread_mutex_unlock(&making);
     return code;
 }
+
+int stream_transfer(core_context *c, struct client_stream **out) { return own_stream_of(c, &c->transfer, out); }
+int stream_sends(core_context *c, struct client_stream **out) { return own_stream_of(c, &c->sends, out); }
 
 int client_stream_find(core_context *c, core_stream token, struct client_stream **out)
 {

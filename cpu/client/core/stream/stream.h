@@ -115,7 +115,9 @@ void stream_return(core_stream);
 /* The context's streams, the legacy one first. The caller frees the array, which is NULL after a
    failure. */
 int stream_list(core_context *, core_stream **, unsigned *count);
-int stream_transfer(core_context *, struct client_stream **out); /* the core's own non-blocking stream */
+/* The core's own non-blocking streams: for the thread for work between servers, and for what it sends over links. */
+int stream_transfer(core_context *, struct client_stream **out);
+int stream_sends(core_context *, struct client_stream **out);
 void stream_forget_context(core_context *);
 uint64_t stream_count(void);
 /* An id that no stream has, and that no stream gets until it is given back. 0: there is none. */

@@ -23,6 +23,7 @@ struct client_session {
     hello_result hello;               /* kept: the devices' strings live here */
     atomic_int  sticky, latched;
     atomic_uint_fast64_t serial, confirmed;     /* wire.c: of the waited calls, sent and answered */
+    bool        box_links, link_views; /* the server can be linked to others for copies: copy/link_copy.c */
     struct { bool told, untold, telling; char reason[RPC_ERROR_SIZE]; } loss;  /* state.c */
     struct rpc_shared_memory shared;  /* progress.c: numbers NULL: no numbers are published */
     struct {                          /* notify.c */
