@@ -221,6 +221,22 @@ void server_write_keys(struct server *server)
 /* ---- what it says ---- */
 
 /* The last line of its log, for messages. */
+/* The last line about an error, else the last line: what follows an error often says only that a process has
+   ended. Cuts `text` behind that line. */
+static const char *last_cause(char *text)
+{
+    char *last = text, *cause = NULL;
+    for (char *next = text; next;) {
+        last = next;
+        next = strchr(last, '\n');
+        if (next)
+            *next++ = '\0';
+        if (strstr(last, " error: "))
+            cause = last;
+    }
+    return cause ? cause : last;
+}
+
 void files_last_words(const struct server *server, char *out, size_t size)
 {
     char path[NODE_PATH_SIZE], text[2048];
@@ -237,8 +253,7 @@ void files_last_words(const struct server *server, char *out, size_t size)
     if (n <= 0)
         return;
     text[n] = '\0';
-    char *line = strrchr(text, '\n');
-    snprintf(out, size, "%.500s", line ? line + 1 : text);
+    snprintf(out, size, "%.500s", last_cause(text));
     protocol_text_clean(out);
 }
 

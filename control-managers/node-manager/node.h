@@ -293,7 +293,7 @@ bool files_keep_log(const struct server *, char kept_as[NODE_PATH_SIZE]);
 bool files_kept_folder(const struct node *, char path[NODE_PATH_SIZE]);
 /* Of a file there: the server whose log, or previous log, it is; 0: it is another one. */
 uint64_t files_kept_id(const char *name, bool previous);
-/* The last line of its log, for messages. */
+/* Of the end of its log, for messages: the last line about an error, else the last line. */
 void files_last_words(const struct server *, char *out, size_t size);
 /* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is
  * ready. */

@@ -142,6 +142,10 @@ void root_show_nvidia(struct root *root)
     /* which PCI devices there are and near which processors; the driver's version; where distributions put it */
     static const char *const shown[] = { "/sys/devices", "/sys/bus/pci",       "/sys/module",
                                          "/etc/nvidia",  "/run/opengl-driver", "/nix/store" };
+    /* It does not start where it cannot write the names of its threads into /proc/self/task/<id>/comm. */
+    for (size_t i = 0; i < root->count; i++)
+        if (root->entries[i].kind == ROOT_PROC)
+            root->entries[i].kind = ROOT_PROC_WRITTEN;
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         show_matching(root, ROOT_DEVICE, devices[i]);
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
@@ -207,13 +211,34 @@ static int show(const struct root_entry *entry, size_t from, unsigned long long 
                : -1;
 }
 
+/* What in /proc is the machine's, not a process's. Its files belong to root anyway, and the kernel asks for more. */
+static int shut_machine(const char *proc)
+{
+    static const char *const names[] = { "acpi", "asound", "bus", "driver", "dynamic_debug", "fs", "irq", "mtrr",
+                                         "pressure", "scsi", "sys", "sysrq-trigger", "tty" };
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", proc, names[i]) >= sizeof path)
+            return -1;
+        if (access(path, F_OK) != 0)
+            continue;
+        if (mount(path, path, NULL, MS_BIND | MS_REC, NULL) != 0 ||
+            set_attributes(path, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+                           AT_RECURSIVE) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int make_proc(const struct root_entry *entry)
 {
+    const bool written = entry->kind == ROOT_PROC_WRITTEN;
     if (mkdir(entry->target, 0555) != 0)
         return -1;
-    if (mount("proc", entry->target, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, NULL) == 0)
-        return 0;
-    /* A container hides parts of its /proc, and then gives no other. */
+    if (mount("proc", entry->target, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC | (written ? 0 : MS_RDONLY), NULL) == 0)
+        return written ? shut_machine(entry->target) : 0;
+    /* A container hides parts of its /proc, and then gives no other. That one shows processes of others, so it is
+       never written. */
     if (mount("/proc", entry->target, NULL, MS_BIND | MS_REC, NULL) != 0 ||
         set_attributes(entry->target, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
                        AT_RECURSIVE) != 0)
@@ -229,7 +254,8 @@ static int make(const struct root_entry *entry, size_t from)
     case ROOT_SHOWN: return show(entry, from, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     case ROOT_DEVICE: return show(entry, from, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     case ROOT_WRITABLE: return show(entry, from, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-    case ROOT_PROC: return make_proc(entry);
+    case ROOT_PROC:
+    case ROOT_PROC_WRITTEN: return make_proc(entry);
     case ROOT_MEMORY:
         return make_folders(entry->target, from, true) == 0
                    ? mount("none", entry->target, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, entry->source)

@@ -27,6 +27,7 @@ enum root_kind {
     ROOT_DEVICE,   /* a device file */
     ROOT_WRITABLE, /* a file or folder that the server may write, not execute from */
     ROOT_PROC,     /* /proc of its own process-id namespace, read-only */
+    ROOT_PROC_WRITTEN, /* the same, but files of its processes can be written */
     ROOT_MEMORY,   /* a small file system in memory, of the server's user */
 };
 struct root_entry {

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -458,6 +459,202 @@ static void start_time(void)
     printf("cuInit %.0f ms, primary context %.0f ms", initialised * 1e3, (now() - t) * 1e3);
 }
 
+static void context_size(void)
+{
+    size_t before, after, total;
+    start();
+    NEED(CALL(cuMemGetInfo_v2, (size_t *, size_t *), &before, &total));
+    kernel("touch");
+    NEED(CALL(cuMemGetInfo_v2, (size_t *, size_t *), &after, &total));
+    printf("with one context %zu MiB of %zu MiB are taken, a small module takes %zu KiB", (total - before) >> 20,
+           total >> 20, (before - after) >> 10);
+}
+
+/* Another process writes much memory and ends; then how much of ours is not zero? */
+static void fresh_memory(void)
+{
+    enum { size = 1 << 28 };
+    pid_t child = fork(); /* before cuInit */
+    if (child == 0) {
+        CUdeviceptr p[8];
+        start();
+        for (int i = 0; i < 8; i++) {
+            p[i] = allocate(size);
+            NEED(CALL(cuMemsetD8_v2, (CUdeviceptr, unsigned char, size_t), p[i], 0xa5, size));
+        }
+        synchronize();
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    start();
+    unsigned char *bytes = malloc(size);
+    size_t used = 0;
+    for (int i = 0; bytes && i < 8; i++) {
+        CUdeviceptr p;
+        NEED(CALL(cuMemAlloc_v2, (CUdeviceptr *, size_t), &p, size));
+        NEED(CALL(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t), bytes, p, size));
+        for (size_t k = 0; k < size; k++)
+            used += bytes[k] != 0;
+    }
+    printf("%zu of %zu bytes are not zero", used, (size_t)8 * size);
+}
+
+static void clear_rate(void)
+{
+    const size_t size = (size_t)1 << 30;
+    start();
+    CUdeviceptr p = allocate(size);
+    synchronize();
+    double t = now();
+    for (int i = 0; i < 10; i++)
+        NEED(CALL(cuMemsetD8_v2, (CUdeviceptr, unsigned char, size_t), p, 0, size));
+    synchronize();
+    printf("setting 1 GiB to zero takes %.0f us", (now() - t) * 1e5);
+}
+
+static void green_context(void)
+{
+    CUdevResource all, part, rest;
+    unsigned groups = 1;
+    CUdevResourceDesc description;
+    CUgreenCtx green;
+    CUcontext plain;
+    start();
+    NEED(CALL(cuDeviceGetDevResource, (CUdevice, CUdevResource *, CUdevResourceType), device, &all,
+              CU_DEV_RESOURCE_TYPE_SM));
+    NEED(CALL(cuDevSmResourceSplitByCount,
+              (CUdevResource *, unsigned *, const CUdevResource *, CUdevResource *, unsigned, unsigned), &part, &groups,
+              &all, &rest, 0, 8));
+    NEED(CALL(cuDevResourceGenerateDesc, (CUdevResourceDesc *, CUdevResource *, unsigned), &description, &part, 1));
+    double t = now();
+    NEED(CALL(cuGreenCtxCreate, (CUgreenCtx *, CUdevResourceDesc, CUdevice, unsigned), &green, description, device,
+              CU_GREEN_CTX_DEFAULT_STREAM));
+    NEED(CALL(cuCtxFromGreenCtx, (CUcontext *, CUgreenCtx), &plain, green));
+    t = now() - t;
+    CUfunction where = kernel("where");
+    NEED(CALL(cuCtxSetCurrent, (CUcontext), plain));
+    uint32_t seen[1024];
+    CUdeviceptr out = allocate(sizeof seen);
+    CUresult launched = launch(where, 2048, 128, NULL, out);
+    printf("asked for 8 of %u SMs, got %u in %.1f ms; a function of the primary context launches with %d",
+           all.sm.smCount, part.sm.smCount, t * 1e3, launched);
+    if (launched)
+        return;
+    NEED(synchronize());
+    NEED(CALL(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t), seen, out, sizeof seen));
+    int count = 0;
+    for (unsigned i = 0; i < 1024; i++)
+        count += seen[i] != 0;
+    printf(", distinct %%smid %d", count);
+}
+
+/* Are addresses the same in a second process that makes the same calls? */
+static void addresses_again(void)
+{
+    static const char text[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .global .u32 word;\n"
+                               ".visible .entry none()\n{\n ret;\n}\n";
+    int ends[2];
+    uint64_t found[2][3] = { { 0 } };
+    if (pipe(ends) != 0)
+        return;
+    for (int i = 0; i < 2; i++) {
+        if (fork() == 0) {
+            uint64_t all[3] = { 0 };
+            size_t size;
+            CUmodule own;
+            CUarray array;
+            CUtexObject texture;
+            CUDA_ARRAY_DESCRIPTOR shape = { .Width = 16, .Height = 16, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1 };
+            CUDA_RESOURCE_DESC resource = { .resType = CU_RESOURCE_TYPE_ARRAY };
+            CUDA_TEXTURE_DESC sampler = { .filterMode = CU_TR_FILTER_MODE_POINT };
+            start();
+            NEED(CALL(cuModuleLoadData, (CUmodule *, const void *), &own, text));
+            NEED(CALL(cuModuleGetGlobal_v2, (CUdeviceptr *, size_t *, CUmodule, const char *), (CUdeviceptr *)&all[0],
+                      &size, own, "word"));
+            all[1] = allocate(1 << 20);
+            NEED(CALL(cuArrayCreate_v2, (CUarray *, const CUDA_ARRAY_DESCRIPTOR *), &array, &shape));
+            resource.res.array.hArray = array;
+            NEED(CALL(cuTexObjectCreate,
+                      (CUtexObject *, const CUDA_RESOURCE_DESC *, const CUDA_TEXTURE_DESC *,
+                       const CUDA_RESOURCE_VIEW_DESC *),
+                      &texture, &resource, &sampler, NULL));
+            all[2] = texture;
+            _exit(write(ends[1], all, sizeof all) != sizeof all);
+        }
+        if (read(ends[0], found[i], sizeof found[i]) != sizeof found[i])
+            return;
+    }
+    printf("variable %#llx %#llx, memory %#llx %#llx, texture object %#llx %#llx", (unsigned long long)found[0][0],
+           (unsigned long long)found[1][0], (unsigned long long)found[0][1], (unsigned long long)found[1][1],
+           (unsigned long long)found[0][2], (unsigned long long)found[1][2]);
+}
+
+/* The driver's own checkpoints: of a child that has 1 GiB, by its parent. */
+static void checkpoint_of_a_process(void)
+{
+    enum { LENGTH = 1 << 30 };
+    int said[2], go[2];
+    char byte = 0;
+    if (pipe(said) != 0 || pipe(go) != 0)
+        return;
+    pid_t child = fork();
+    if (child == 0) {
+        uint32_t word = 0;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        start();
+        CUdeviceptr p = allocate(LENGTH);
+        NEED(CALL(cuMemsetD32_v2, (CUdeviceptr, unsigned, size_t), p, 0x12345678, LENGTH / 4));
+        synchronize();
+        byte = 1;
+        if (write(said[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 1)
+            _exit(1);
+        CUresult r = CALL(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t), &word, p + LENGTH - 4, 4);
+        byte = r == CUDA_SUCCESS && word == 0x12345678 ? 2 : 3;
+        _exit(write(said[1], &byte, 1) != 1);
+    }
+    if (read(said[0], &byte, 1) != 1)
+        return;
+    NEED(CALL(cuInit, (unsigned), 0));
+    double t[5];
+    t[0] = now();
+    NEED(CALL(cuCheckpointProcessLock, (int, CUcheckpointLockArgs *), child, NULL));
+    t[1] = now();
+    NEED(CALL(cuCheckpointProcessCheckpoint, (int, CUcheckpointCheckpointArgs *), child, NULL));
+    t[2] = now();
+    NEED(CALL(cuCheckpointProcessRestore, (int, CUcheckpointRestoreArgs *), child, NULL));
+    t[3] = now();
+    NEED(CALL(cuCheckpointProcessUnlock, (int, CUcheckpointUnlockArgs *), child, NULL));
+    t[4] = now();
+    if (write(go[1], &byte, 1) != 1 || read(said[0], &byte, 1) != 1)
+        return;
+    printf("1 GiB: lock %.0f ms, checkpoint %.0f ms, restore %.0f ms, unlock %.0f ms; memory afterwards %s",
+           (t[1] - t[0]) * 1e3, (t[2] - t[1]) * 1e3, (t[3] - t[2]) * 1e3, (t[4] - t[3]) * 1e3,
+           byte == 2 ? "the same" : "wrong");
+}
+
+static void launch_time(void)
+{
+    enum { LAUNCHES = 20000 };
+    start();
+    CUdeviceptr p = allocate(64);
+    CUfunction touch = kernel("touch");
+    NEED(launch(touch, 1, 1, NULL, p));
+    NEED(synchronize());
+    double t = now();
+    for (int i = 0; i < LAUNCHES; i++)
+        NEED(launch(touch, 1, 1, NULL, p));
+    double issued = now() - t;
+    NEED(synchronize());
+    double done = now() - t;
+    t = now();
+    for (int i = 0; i < 1000; i++) {
+        NEED(launch(touch, 1, 1, NULL, p));
+        NEED(synchronize());
+    }
+    printf("a launch takes %.2f us of the caller's time, %.2f us with its run; launch and synchronise %.1f us",
+           issued / LAUNCHES * 1e6, done / LAUNCHES * 1e6, (now() - t) * 1e3);
+}
+
 static const struct fact {
     const char *name;
     void (*ask)(void);
@@ -483,6 +680,13 @@ static const struct fact {
     {"wait-value-latency", wait_value_latency, "a few us"},
     {"cooperative-launch", cooperative_launch, "1, 0, 0, also under MPS"},
     {"newer-functions", checkpoint_and_green_contexts, "there"},
+    {"context-size", context_size, "counts against the limits of VMs"},
+    {"fresh-memory", fresh_memory, "zero, though nothing promises it"},
+    {"clear-rate", clear_rate, "the rate of the memory"},
+    {"green-context", green_context, "8 SMs"},
+    {"addresses-again", addresses_again, "the same in a second process"},
+    {"checkpoint-of-a-process", checkpoint_of_a_process, "the same"},
+    {"launch-time", launch_time, "2 to 5 us"},
     {"start-time", start_time, "hundreds of ms, hence workers started in advance"},
 };
 

@@ -6,10 +6,11 @@ $(BUILD)/tests/sandbox_hostile: tests/sandbox/hostile.c
 	$(CC) $(filter-out -fsanitize=%,$(ALL_CFLAGS)) -o $@ $<
 TESTS_SANDBOX_OBJECTS := $(call objects,tests/sandbox/sandbox.c tests/control/node_fake.c) \
                          $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
-$(BUILD)/tests/sandbox_sandbox: $(TESTS_SANDBOX_OBJECTS) $(BUILD)/tests/sandbox_hostile | $(BIN)/flyt-node-manager
+$(BUILD)/tests/sandbox_sandbox: $(TESTS_SANDBOX_OBJECTS) $(BUILD)/tests/sandbox_hostile | \
+                               $(BUILD)/tests/control_node_nvml.so $(BIN)/flyt-node-manager
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -lcmocka -lseccomp $(CONTROL_COMMON_LIBS)
-TESTS += "$(BUILD)/tests/sandbox_sandbox $(BIN) $(BUILD)/tests/sandbox_hostile"
+TESTS += "$(BUILD)/tests/sandbox_sandbox $(BIN) $(BUILD)/tests/sandbox_hostile $(BUILD)/tests/control_node_nvml.so"
 
 # Bounds by control groups, in a guest: this machine need not have them.
 $(BUILD)/tests/sandbox_eater: $(call objects,tests/sandbox/eater.c)

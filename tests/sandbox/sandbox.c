@@ -20,8 +20,8 @@
 enum { START_MS = 30000, MAX_LINES = 4096, NOBODY = 65534, FIRST_USER = 70000 };
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
-static const char *hostile;
-static bool unprivileged, limited;
+static const char *hostile, *nvidia_stand_in;
+static bool unprivileged, limited, nvidia;
 
 /* ---- the lists ---- */
 
@@ -333,16 +333,17 @@ static void grant(const char *name, uid_t user)
 
 static pid_t spawn_node(const char *sandbox, const char *tries)
 {
-    char config[256], program[PATH_MAX];
+    char config[256], program[PATH_MAX], libraries[300], *environment[] = { libraries, NULL };
     snprintf(config, sizeof config, "%s/node.conf", fake.folder);
+    snprintf(libraries, sizeof libraries, "LD_LIBRARY_PATH=%s", fake.folder);
     snprintf(program, sizeof program, "%s/flyt-node-manager", fake_bin);
     fake_file("secret", "secret\n");
     fake_file("node.conf",
               "resource-manager = { address = \"127.0.0.1\"; port = %d; };\n"
               "node = { name = \"n1\"; secret = \"file:%s/secret\"; addresses = [\"10.0.0.1\"]; state-directory = "
-              "\"%s/state\"; gpu = \"software\"; sandbox = \"%s\"; };\n"
+              "\"%s/state\"; gpu = \"%s\"; sandbox = \"%s\"; };\n"
               "virt-server = { listen-address = \"127.0.0.1\"; program-path = \"%s\"; program-args = (%s); };\n",
-              fake.port, fake.folder, fake.folder, sandbox, hostile, tries);
+              fake.port, fake.folder, fake.folder, nvidia ? "nvidia" : "software", sandbox, hostile, tries);
     grant("", NOBODY);
     grant("secret", NOBODY);
     grant("node.conf", NOBODY);
@@ -366,7 +367,8 @@ static pid_t spawn_node(const char *sandbox, const char *tries)
                            (char *)(uintptr_t) "--config",
                            config,
                            NULL };
-    return fake_spawn(limited ? with_limit : unprivileged ? as_nobody : as_root, NULL, NULL);
+    return fake_spawn(limited ? with_limit : unprivileged ? as_nobody : as_root, nvidia ? environment : NULL,
+                      NULL);
 }
 
 static pid_t start_node(const char *tries)
@@ -386,6 +388,11 @@ static void start_server(uint64_t id)
 {
     ctl_server_spec spec;
     fake_spec(&spec, id);
+    if (nvidia) {
+        spec.gpu = fake.node_args.gpus.gpus_val[0].id;
+        spec.sharing = CTL_SHARING_EXCLUSIVE;
+        spec.sms = fake.node_args.gpus.gpus_val[0].sms;
+    }
     node_order_body body = { .kind = NODE_ORDER_START };
     body.node_order_body_u.start = spec;
     uint64_t number = fake_order(&body);
@@ -464,6 +471,34 @@ static void test_hostile(void **state)
     assert_true(fake_running(node));
 }
 
+/* NVIDIA's driver does not start where it cannot name its threads: for it, a process may write into its own folder of
+   /proc; the rest of /proc stays as it is. */
+static void test_nvidia(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "libnvidia-ml.so.1", "libcuda.so.1" };
+    static const char *const changed[] = { "/proc/sys/kernel/core_pattern", "/proc/sys/vm/overcommit_memory" };
+    char path[300], line[300];
+    nvidia = true;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", fake.folder, names[i]);
+        assert_int_equal(symlink(nvidia_stand_in, path), 0);
+    }
+    start_node("\"--only\", \"--try\", \"change=/proc/1/task/1/comm\", \"--try\", \"change=/proc/sys/kernel/core_pattern\", "
+               "\"--try\", \"change=/proc/sys/vm/overcommit_memory\", "
+               "\"--try\", \"own-bind=0\", \"--try\", \"own-listen=0\"");
+    start_server(1);
+    read_lines(1);
+    assert_true(has_line("change", "/proc/1/task/1/comm POSSIBLE"));
+    for (size_t i = 0; i < COUNT(changed); i++) {
+        snprintf(line, sizeof line, "%s EACCES", changed[i]);
+        assert_true(has_line("change", line));
+    }
+    assert_true(has_line("own-bind", "0 ENOSYS"));
+    assert_true(has_line("own-listen", "0 ENOSYS"));
+    free_lines();
+}
+
 /* In a user namespace that may have no network namespaces, `required` starts nothing and says what is missing;
    `best-effort` says it too, and goes on. */
 static void test_required(void **state)
@@ -484,7 +519,7 @@ static void test_required(void **state)
 static int setup(void **state)
 {
     (void)state;
-    unprivileged = limited = false;
+    unprivileged = limited = nvidia = false;
     fake_start();
     return 0;
 }
@@ -509,16 +544,19 @@ int main(int argc, char **argv)
     const struct CMUnitTest as_root[] = {
         cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
         cmocka_unit_test_setup_teardown(test_required, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nvidia, setup, teardown),
     };
     const struct CMUnitTest as_user[] = {
         cmocka_unit_test_setup_teardown(test_hostile, setup_unprivileged, teardown),
+        cmocka_unit_test_setup_teardown(test_nvidia, setup_unprivileged, teardown),
     };
-    if (argc != 3) {
-        fprintf(stderr, "usage: %s BIN HOSTILE\n", argv[0]);
+    if (argc != 4) {
+        fprintf(stderr, "usage: %s BIN HOSTILE STAND-IN\n", argv[0]);
         return 2;
     }
     fake_bin = argv[1];
     hostile = realpath(argv[2], NULL);
+    nvidia_stand_in = realpath(argv[3], NULL);
     cmocka_set_message_output(CM_OUTPUT_TAP);
     int failed = geteuid() ? 0 : cmocka_run_group_tests(as_root, NULL, NULL);
     return cmocka_run_group_tests(as_user, NULL, NULL) + failed;
