@@ -484,7 +484,8 @@ static void test_nvidia(void **state)
         snprintf(path, sizeof path, "%s/%s", fake.folder, names[i]);
         assert_int_equal(symlink(nvidia_stand_in, path), 0);
     }
-    start_node("\"--only\", \"--try\", \"change=/proc/1/task/1/comm\", \"--try\", \"change=/proc/sys/kernel/core_pattern\", "
+    start_node("\"--only\", \"--try\", \"change=/proc/1/task/1/comm\", "
+               "\"--try\", \"change=/proc/sys/kernel/core_pattern\", "
                "\"--try\", \"change=/proc/sys/vm/overcommit_memory\", "
                "\"--try\", \"own-bind=0\", \"--try\", \"own-listen=0\"");
     start_server(1);
