@@ -207,7 +207,7 @@ fuzz: $(addprefix $(BUILD)/fuzz/,$(TARGETS)) $(if $(filter fatbin,$(TARGETS)),$(
 
 gpu-check:
 	@tools/setup --for build
-	@$(MAKE) --no-print-directory -j$(JOBS) all cuda-tests gpu-facts
+	@$(MAKE) --no-print-directory -j$(JOBS) all cuda-tests gpu-facts build/bench/calls
 	@tools/gpu-check
 
 check-programs:
