@@ -31,6 +31,7 @@ struct checkpoint_chain {
     struct chain_level *levels[CHECKPOINT_CHAIN_MOST];
     unsigned count;
     bool sealed;
+    bool own;                               /* files of this process, whose entries are sorted */
     uint8_t part[CHECKPOINT_PART_MOST];
 };
 
@@ -97,9 +98,9 @@ static int take_kind(struct chain_level *level, const struct chain_level *before
     return 0;
 }
 
-static int take_part(struct chain_level *level, const struct checkpoint_frame *frame, char *why)
+static int take_part(struct chain_level *level, const struct checkpoint_frame *frame, bool own, char *why)
 {
-    if (frame->type == CHECKPOINT_PART && !frame->data) {
+    if (frame->type == CHECKPOINT_PART && !frame->data && !own) {
         snprintf(why, CHECKPOINT_WHY_SIZE, "it is encrypted, and its key is needed");
         return -EACCES;
     }
@@ -133,7 +134,7 @@ static int take(struct checkpoint_chain *chain, struct chain_level *level, const
         return 0;
     case CHECKPOINT_PART:
     case CHECKPOINT_KEPT:
-        return take_part(level, frame, why);
+        return take_part(level, frame, chain->own, why);
     default:
         return 0;
     }
@@ -149,19 +150,24 @@ static int compare(const struct chain_entry *a, const struct chain_entry *b)
 
 static int in_order(const void *a, const void *b) { return compare(a, b); }
 
-int checkpoint_chain_add(struct checkpoint_chain *chain, int fd, const uint8_t *machine, char *why)
+static struct chain_level *level_new(struct checkpoint_chain *chain, int fd)
+{
+    struct chain_level *level = chain->count < CHECKPOINT_CHAIN_MOST ? calloc(1, sizeof *level) : NULL;
+    if (level && (level->reader = checkpoint_reader_new(fd)))
+        return level;
+    free(level);
+    return NULL;
+}
+
+/* The level is used up. */
+static int add(struct checkpoint_chain *chain, struct chain_level *level, char *why)
 {
     const struct chain_level *before = chain->count ? chain->levels[chain->count - 1] : NULL;
-    struct chain_level *level = chain->count < CHECKPOINT_CHAIN_MOST ? calloc(1, sizeof *level) : NULL;
+    int (*next)(struct checkpoint_reader *, struct checkpoint_frame *, char *) =
+        chain->own ? checkpoint_read_places : checkpoint_read;
     struct checkpoint_frame frame = { .type = CHECKPOINT_FACTS };
-    if (!level || !(level->reader = checkpoint_reader_new(fd))) {
-        free(level);
-        return no_memory(why);
-    }
-    if (machine)
-        checkpoint_reader_machine_key(level->reader, machine);
     int got;
-    while ((got = checkpoint_read(level->reader, &frame, why)) == 1 && frame.type != CHECKPOINT_END)
+    while ((got = next(level->reader, &frame, why)) == 1 && frame.type != CHECKPOINT_END)
         if ((got = take(chain, level, before, &frame, why)))
             break;
     if (got != 1) {
@@ -170,6 +176,30 @@ int checkpoint_chain_add(struct checkpoint_chain *chain, int fd, const uint8_t *
     }
     chain->levels[chain->count++] = level;
     return 0;
+}
+
+int checkpoint_chain_add(struct checkpoint_chain *chain, int fd, const uint8_t *machine, char *why)
+{
+    struct chain_level *level = level_new(chain, fd);
+    if (!level)
+        return no_memory(why);
+    if (machine)
+        checkpoint_reader_machine_key(level->reader, machine);
+    return add(chain, level, why);
+}
+
+int checkpoint_chain_add_own(struct checkpoint_chain *chain, int fd, const uint8_t key[CHECKPOINT_KEY], char *why)
+{
+    struct chain_level *level = level_new(chain, fd);
+    if (!level)
+        return no_memory(why);
+    chain->own = true;
+    checkpoint_reader_places(level->reader);
+    checkpoint_reader_file_key(level->reader, key);
+    int error = add(chain, level, why);
+    if (!error && level->count)
+        qsort(level->entries, level->count, sizeof *level->entries, in_order);
+    return error;
 }
 
 /* ---- writing ---- */
@@ -237,6 +267,24 @@ static int collect(struct checkpoint_chain *chain, unsigned number, const struct
     return 0;
 }
 
+int checkpoint_chain_part(struct checkpoint_chain *chain, struct checkpoint_frame *part, void *to, char *why)
+{
+    struct chain_entry wanted = { .kind = part->kind, .object = part->object, .offset = part->offset };
+    const struct chain_level *last = chain->levels[chain->count - 1];
+    const struct chain_entry *entry;
+    while (wanted.size < part->size) {      /* until there is a gap */
+        const struct chain_entry next = { .kind = part->kind, .object = part->object,
+                                          .offset = part->offset + wanted.size };
+        if (!(entry = find(last, &next)))
+            break;
+        const uint64_t left = entry->size - (next.offset - entry->offset), room = part->size - wanted.size;
+        wanted.size += (uint32_t)(left < room ? left : room);
+    }
+    part->size = wanted.size;
+    part->data = to;
+    return collect(chain, chain->count - 1, &wanted, to, why);
+}
+
 /* Those of the last file, without its base. */
 static uint32_t facts_of(const struct chain_level *level, char *to)
 {
@@ -287,7 +335,7 @@ static int write_parts(struct checkpoint_chain *chain, struct checkpoint_writer 
 int checkpoint_chain_write(struct checkpoint_chain *chain, int fd, const struct checkpoint_seal *seal, char *why)
 {
     struct chain_level *last = chain->count ? chain->levels[chain->count - 1] : NULL;
-    struct checkpoint_writer *w = last ? checkpoint_writer_new(fd, true, seal) : NULL;
+    struct checkpoint_writer *w = last ? checkpoint_writer_new(fd, !chain->own, seal) : NULL;
     struct chain_entry *parts = last ? calloc(last->count + 1, sizeof *parts) : NULL;
     int error = w && parts ? 0 : no_memory(why);
     if (!error) {

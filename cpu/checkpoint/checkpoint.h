@@ -105,6 +105,9 @@ struct checkpoint_reader;
 
 /* Reads from where fd stands. NULL: no memory. */
 struct checkpoint_reader *checkpoint_reader_new(int fd);
+/* Before the first frame: reads from the beginning of the file, which can be sought, wherever fd stands, and leaves it
+   there: so several readers may use one descriptor. */
+void checkpoint_reader_places(struct checkpoint_reader *);
 /* Before the first frame. The machine's key, or that of the file itself. Without one, an encrypted file is read as far
    as that is possible. */
 void checkpoint_reader_machine_key(struct checkpoint_reader *, const uint8_t machine[CHECKPOINT_KEY]);
@@ -112,6 +115,9 @@ void checkpoint_reader_file_key(struct checkpoint_reader *, const uint8_t key[CH
 /* 1: *frame, that of END is the last. -EIO, -EPROTO or another -errno: why not, as a sentence without a full stop in
    `why` (CHECKPOINT_WHY_SIZE). In a good file FACTS is the first frame. */
 int  checkpoint_read(struct checkpoint_reader *, struct checkpoint_frame *, char *why);
+/* As checkpoint_read, after checkpoint_reader_places; but the data of a PART are neither read nor checked, and are
+   NULL. */
+int  checkpoint_read_places(struct checkpoint_reader *, struct checkpoint_frame *, char *why);
 /* Reads a PART once more, of which *frame has number and position: the file can be sought. Then checkpoint_read gives
    no more frames. Otherwise as checkpoint_read. */
 int  checkpoint_read_again(struct checkpoint_reader *, struct checkpoint_frame *frame, char *why);

@@ -15,7 +15,8 @@ struct checkpoint_reader {
     int fd;
     bool begun, facts, ended, changes;      /* changes: FACTS names a base */
     bool again;                             /* checkpoint_read_again has been called */
-    uint64_t at, parts, part_bytes, frames;
+    bool places;                            /* bytes are read from `next` on, wherever fd stands */
+    uint64_t at, next, parts, part_bytes, frames;
     hash *hash, *start;                     /* start: up to SEAL */
     enum key_given given;
     uint8_t key[CHECKPOINT_KEY];
@@ -67,6 +68,8 @@ void checkpoint_reader_file_key(struct checkpoint_reader *r, const uint8_t key[C
     memcpy(r->key, key, sizeof r->key);
 }
 
+void checkpoint_reader_places(struct checkpoint_reader *r) { r->places = true; }
+
 static int bad(const struct checkpoint_reader *r, char *why, const char *what)
 {
     snprintf(why, CHECKPOINT_WHY_SIZE, "%s, at byte %llu", what, (unsigned long long)r->at);
@@ -76,7 +79,8 @@ static int bad(const struct checkpoint_reader *r, char *why, const char *what)
 static int read_all(struct checkpoint_reader *r, void *to, size_t size, char *why)
 {
     for (size_t done = 0; done < size;) {
-        ssize_t got = read(r->fd, (uint8_t *)to + done, size - done);
+        void *room = (uint8_t *)to + done;
+        ssize_t got = r->places ? pread(r->fd, room, size - done, (off_t)r->next) : read(r->fd, room, size - done);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0) {
@@ -87,6 +91,7 @@ static int read_all(struct checkpoint_reader *r, void *to, size_t size, char *wh
         if (!got)
             return bad(r, why, "the file is cut off");
         done += (size_t)got;
+        r->next += (uint64_t)got;
     }
     return 0;
 }
@@ -228,16 +233,21 @@ static int open_frame(struct checkpoint_reader *r, const struct frame_head *head
 
 /* ---- frames ---- */
 
-/* Its head and its data, as they are stored; r->at is where it begins. */
-static int read_frame(struct checkpoint_reader *r, struct frame_head *head, uint8_t encoded[CHECKPOINT_HEAD], char *why)
+static int read_head(struct checkpoint_reader *r, struct frame_head *head, uint8_t encoded[CHECKPOINT_HEAD], char *why)
 {
     int error = read_all(r, encoded, CHECKPOINT_HEAD, why);
     if (error)
         return error;
     *head = frame_decode(encoded);
     const char *fault = head_fault(r, head);
-    if (fault)
-        return bad(r, why, fault);
+    return fault ? bad(r, why, fault) : 0;
+}
+
+/* Its data, as they are stored; r->at is where the frame begins. */
+static int read_data(struct checkpoint_reader *r, const struct frame_head *head,
+                     const uint8_t encoded[CHECKPOINT_HEAD], char *why)
+{
+    int error;
     if ((error = read_all(r, r->stored, head->stored, why)))
         return error;
     const bool good = frame_check(encoded, r->stored, head->stored) == head->check;
@@ -297,7 +307,16 @@ static int take_data(struct checkpoint_reader *r, const struct frame_head *head,
     return 0;
 }
 
-int checkpoint_read(struct checkpoint_reader *r, struct checkpoint_frame *frame, char *why)
+/* Nothing is believed of a PART that is passed over but where it lies. */
+static int pass_over(struct checkpoint_reader *r, const struct frame_head *head, struct checkpoint_frame *frame,
+                     char *why)
+{
+    r->next += head->stored;
+    frame->data = NULL;
+    return note_frame(r, head, frame, why);
+}
+
+static int read_next(struct checkpoint_reader *r, struct checkpoint_frame *frame, bool places_only, char *why)
 {
     uint8_t encoded[CHECKPOINT_HEAD];
     struct frame_head head;
@@ -305,18 +324,31 @@ int checkpoint_read(struct checkpoint_reader *r, struct checkpoint_frame *frame,
     if (!error && (r->ended || r->again))
         error = bad(r, why, "the file has ended");
     if (!error)
-        error = read_frame(r, &head, encoded, why);
+        error = read_head(r, &head, encoded, why);
+    const bool passes = places_only && !error && head.type == CHECKPOINT_PART;
+    if (!error && !passes)
+        error = read_data(r, &head, encoded, why);
     if (error)
         return error;
     *frame = (struct checkpoint_frame){ .type = (enum checkpoint_type)head.type, .kind = head.kind, .size = head.size,
                                         .object = head.object, .offset = head.offset, .data = r->stored,
                                         .number = r->frames, .position = r->at };
     count_frame(r, &head, encoded);
-    if ((error = take_data(r, &head, encoded, frame, why)))
+    if ((error = passes ? pass_over(r, &head, frame, why) : take_data(r, &head, encoded, frame, why)))
         return error;
     r->frames++;
     r->at += CHECKPOINT_HEAD + head.stored;
     return 1;
+}
+
+int checkpoint_read(struct checkpoint_reader *r, struct checkpoint_frame *frame, char *why)
+{
+    return read_next(r, frame, false, why);
+}
+
+int checkpoint_read_places(struct checkpoint_reader *r, struct checkpoint_frame *frame, char *why)
+{
+    return read_next(r, frame, true, why);
 }
 
 int checkpoint_read_again(struct checkpoint_reader *r, struct checkpoint_frame *frame, char *why)
@@ -324,14 +356,11 @@ int checkpoint_read_again(struct checkpoint_reader *r, struct checkpoint_frame *
     const uint64_t number = frame->number, position = frame->position;
     uint8_t encoded[CHECKPOINT_HEAD];
     struct frame_head head;
-    r->again = true;
-    r->at = position;
-    if (lseek(r->fd, (off_t)position, SEEK_SET) != (off_t)position) {
-        int error = errno;
-        snprintf(why, CHECKPOINT_WHY_SIZE, "it cannot be read: %s", strerror(error));
-        return -error;
-    }
-    int error = read_frame(r, &head, encoded, why);
+    r->again = r->places = true;
+    r->at = r->next = position;
+    int error = read_head(r, &head, encoded, why);
+    if (!error)
+        error = read_data(r, &head, encoded, why);
     if (!error && head.type != CHECKPOINT_PART)
         error = bad(r, why, "the file was changed meanwhile");
     if (error)

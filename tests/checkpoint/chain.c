@@ -2,6 +2,8 @@
  * Checkpoints with changes, and what becomes of several of them (cpu/checkpoint/chain.h), without a session.
  * shows: checkpoints: a whole one and a row of changes become one that holds what the last state was, for random
  *   objects and changes, encrypted or not
+ * shows: checkpoints: a process reads any bytes of a row of its own encrypted files, makes one file of them meanwhile,
+ *   and notices a byte that was changed
  * shows: checkpoints: changes of another checkpoint, missing ones, a missing key and files that name bytes which are
  *   nowhere are refused with the reason
  */
@@ -124,6 +126,89 @@ TEST(a_row_of_changes)
             close(files[i]);
         close(out);
     }
+}
+
+static void assert_parts(struct checkpoint_chain *chain, const struct state *state)
+{
+    uint8_t bytes[SIZE + 10];
+    char why[CHECKPOINT_WHY_SIZE] = "";
+    for (unsigned i = 0; i < 100; i++) {
+        const unsigned object = any(OBJECTS), at = any(SIZE), size = 1 + any(SIZE + 9 - at);
+        struct checkpoint_frame part = { .kind = 3, .object = 7 + object, .offset = at, .size = size };
+        if (checkpoint_chain_part(chain, &part, bytes, why) != 0)
+            fail_msg("%u bytes at %u of %u: %s", size, at, object, why);
+        assert_int_equal(part.size, size < SIZE - at ? size : SIZE - at);      /* behind the object nothing is */
+        assert_memory_equal(bytes, state->bytes[object] + at, part.size);
+    }
+}
+
+static struct checkpoint_chain *own_chain(const int *files, const struct checkpoint_seal *seals, unsigned count)
+{
+    struct checkpoint_chain *chain = checkpoint_chain_new();
+    char why[CHECKPOINT_WHY_SIZE] = "";
+    for (unsigned i = 0; i < count; i++)
+        if (checkpoint_chain_add_own(chain, files[i], seals[i].key, why) != 0)
+            fail_msg("%u: %s", i, why);
+    return chain;
+}
+
+TEST(a_row_of_own_files)
+{
+    static struct state states[STEPS];
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct checkpoint_seal seals[STEPS], seal;
+        const unsigned steps = 1 + round % STEPS;
+        char why[CHECKPOINT_WHY_SIZE] = "", id[16], base[16] = "";
+        int files[STEPS];
+        seed = round + 1000;
+        for (unsigned i = 0; i < steps; i++) {
+            if (i)
+                states[i] = states[i - 1];
+            change(&states[i]);
+            snprintf(id, sizeof id, "step%u", i);
+            assert_true(checkpoint_seal_make(NULL, &seals[i]));
+            files[i] = write_step(&states[i], i ? &states[i - 1] : NULL, id, i ? base : NULL, &seals[i]);
+            memcpy(base, id, sizeof base);
+        }
+        struct checkpoint_chain *chain = own_chain(files, seals, steps), *merging = own_chain(files, seals, steps);
+        int out = memfd_create("out", MFD_CLOEXEC);
+        assert_true(checkpoint_seal_make(NULL, &seal));
+        assert_parts(chain, &states[steps - 1]);
+        if (checkpoint_chain_write(merging, out, &seal, why) != 0)
+            fail_msg("%u: %s", round, why);
+        assert_parts(chain, &states[steps - 1]);
+        checkpoint_chain_free(merging);
+        checkpoint_chain_free(chain);
+        chain = own_chain(&out, &seal, 1);
+        assert_parts(chain, &states[steps - 1]);
+        checkpoint_chain_free(chain);
+        for (unsigned i = 0; i < steps; i++)
+            close(files[i]);
+        close(out);
+    }
+}
+
+TEST(an_own_file_that_was_changed)
+{
+    static struct state a;
+    struct checkpoint_seal seal;
+    struct checkpoint_frame part = { .kind = 3, .object = 7, .size = SIZE };
+    char why[CHECKPOINT_WHY_SIZE] = "";
+    uint8_t bytes[SIZE], byte;
+    seed = 3;
+    change(&a);
+    assert_true(checkpoint_seal_make(NULL, &seal));
+    int fd = write_step(&a, NULL, "one", NULL, &seal);
+    struct checkpoint_chain *chain = own_chain(&fd, &seal, 1);
+    const off_t at = lseek(fd, 0, SEEK_END) / 2;          /* of the second object */
+    assert_true(pread(fd, &byte, 1, at) == 1);
+    byte ^= 1;
+    assert_true(pwrite(fd, &byte, 1, at) == 1);
+    assert_int_equal(checkpoint_chain_part(chain, &part, bytes, why), 0);
+    part.object = 8;
+    assert_int_equal(checkpoint_chain_part(chain, &part, bytes, why), -EPROTO);
+    checkpoint_chain_free(chain);
+    close(fd);
 }
 
 static void refused(int first, int second, const uint8_t *key, int code, const char *what)
