@@ -5,6 +5,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "cpu/common/clock.h"
 #include "cpu/code/hash.h"
 #include "tests/server/kernels.h"
@@ -124,6 +127,14 @@ TEST_WITH(data_arrives, setup, peer_tear_down)
         for (int y = 0; y < 2; y++)
             for (int x = 0; x < 5; x++)
                 assert_int_equal(box[(z * 2 + y) * 5 + x], 1 + x + 7 * (y + 4 * z));
+    fingerprints_args asked = { 0, { f->base + 1, 7, 4 }, { 5, 2, 3 } };
+    fingerprints_result marks = { 0 };
+    XXH128_hash_t expected = XXH3_128bits(box, sizeof box);
+    assert_int_equal(flyt_fingerprints_1(&asked, &marks, f->peer.stub), RPC_SUCCESS);
+    assert_int_equal(marks.head.result, 0);
+    assert_int_equal(marks.all.all_len, 1);
+    assert_true(marks.all.all_val[0].low == expected.low64 && marks.all.all_val[0].high == expected.high64);
+    xdr_free((xdrproc_t)xdr_fingerprints_result, (char *)&marks);
     copy_box_in_args inward = { 0, { f->base + 4096, 16, 2 }, { 5, 2, 3 }, { .kind = FLYT_BULK_INLINE } };
     inward.data.flyt_bulk_u.bytes.bytes_val = (char *)box;
     inward.data.flyt_bulk_u.bytes.bytes_len = 30;

@@ -2,12 +2,13 @@
  * copy.c: copies. Each call is a plan (copy_plan.h): two sides and an extent. Which sides it has decides its route:
  *   in        the bytes come with the call, at most FLYT_MAX_INLINE of them, or beside the calls on a lane; they pass
  *             through staging memory
- *   out       the bytes go with the reply or on a lane, likewise
+ *   out       the bytes go with the reply or on a lane, likewise; or only their fingerprints do
  *   between   two places that the device reaches: its memory, and host memory that the client shares
  * What a call has of its own is a row at the end of this file.
  * Addresses are checked against what the client owns when the call is received.
  */
 #include "cpu/server/copy/copy_plan.h"
+#include "cpu/server/copy/fingerprints.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ struct copy_request {
     uint32_t stream;
     struct server_copy plan;
     const flyt_bulk *bulk;                /* in: the bytes */
-    const flyt_via *via;                  /* out: how the bytes go */
+    const flyt_via *via;                  /* out: how the bytes go; NULL: only their fingerprints do */
     uint64_t mark;                        /* between: a word to be set behind the copy, or 0 */
 };
 
@@ -227,6 +228,22 @@ static void out_finish(struct session *session, struct waiter *waiter)
     copy_waited(session, out);
 }
 
+static void fingerprints_finish(struct session *session, struct waiter *waiter)
+{
+    struct copy_waiter *out = (struct copy_waiter *)waiter;
+    flyt_fingerprint all[FLYT_MAX_FINGERPRINTS];
+    fingerprints_result result;
+    memset(&result, 0, sizeof result);
+    if (waiter->result == CUDA_SUCCESS && out->slot) {
+        result.all.all_len = copy_fingerprints(out->slot->memory, out->size, all);
+        result.all.all_val = all;
+    }
+    session_reply(session, out->xid, (xdrproc_t)xdr_fingerprints_result, &result, waiter->result, true);
+    if (out->slot)
+        staging_give(session, out->slot);
+    copy_waited(session, out);
+}
+
 /* Issues the copy into a slot and arranges for the answer. */
 static int out_issue(struct session *session, struct call *call)
 {
@@ -236,7 +253,7 @@ static int out_issue(struct session *session, struct call *call)
     uint64_t size = copy_bytes(&plan->extent);
     struct slot *slot = NULL;
     bool scarce;
-    if (request.via->lane && lanes_congested(session)) {
+    if (request.via && request.via->lane && lanes_congested(session)) {
         call->wants = &session->congested;
         return OPERATION_LATER;
     }
@@ -254,8 +271,10 @@ static int out_issue(struct session *session, struct call *call)
     if (r == CUDA_SUCCESS)
         r = stream_mark(session, stream);
     if (r == CUDA_SUCCESS) {
-        *out = (struct copy_waiter){ .slot = slot, .size = size, .via = *request.via };
-        copy_wait(session, call, out, out_finish, true);
+        *out = (struct copy_waiter){ .slot = slot, .size = size };
+        if (request.via)
+            out->via = *request.via;
+        copy_wait(session, call, out, request.via ? out_finish : fingerprints_finish, true);
         return CUDA_SUCCESS;
     }
     if (slot) {
@@ -273,12 +292,13 @@ static void serve_out(struct session *session, struct call *call, const struct f
     const flyt_via *via = request.via;
     if (!server_stream_enter(session, call, request.stream))
         return;
-    bool known = !via->lane || (via->transfer && lanes_known(session, via->lane));
+    bool known = !via || !via->lane || (via->transfer && lanes_known(session, via->lane));
     if (!known || copy_check(session, &request.plan) != CUDA_SUCCESS) {
         stream_refuse(session, call, CUDA_ERROR_INVALID_VALUE);
         return;
     }
-    figure_add(&session->figures->bytes_out, copy_bytes(&request.plan.extent));
+    if (via)
+        figure_add(&session->figures->bytes_out, copy_bytes(&request.plan.extent));
     server_stream_submit(session, call, &form->operation);
 }
 
@@ -408,6 +428,13 @@ static struct copy_request read_box_out(struct session *session, const struct ca
                                   .via = &args->via };
 }
 
+static struct copy_request read_fingerprints(struct session *session, const struct call *call)
+{
+    const fingerprints_args *args = &call->args.fingerprints;
+    return (struct copy_request){ .stream = args->stream,
+                                  .plan = { copy_packed(), copy_box(session, &args->from), args->extent } };
+}
+
 static struct copy_request read_copy(struct session *session, const struct call *call)
 {
     const copy_args *args = &call->args.copy;
@@ -432,6 +459,7 @@ COPY(copy_in, read_in, serve_in, in_issue)
 COPY(copy_box_in, read_box_in, serve_in, in_issue)
 COPY(copy_out, read_out, serve_out, out_issue)
 COPY(copy_box_out, read_box_out, serve_out, out_issue)
+COPY(fingerprints, read_fingerprints, serve_out, out_issue)
 COPY(copy, read_copy, serve_between, between_issue)
 COPY(copy_waited, read_copy, serve_between, answered_issue)
 COPY(copy_box, read_box, serve_between, between_issue)
