@@ -5,6 +5,11 @@
  * shows: recovery: a program with `checkpoint:TIME` sends many times more than its journal has room for, and goes on
  *   after its worker or its GPU server was killed: between checkpoints, while one is written, when it has been written,
  *   and while the session is made again
+ * shows: recovery: checkpoints of a program that changes a twentieth of its memory hold less than a tenth of the bytes
+ *   of the first one, and ask the GPU server for no more; after a row of them, which was merged meanwhile, every byte
+ *   is there at the new server
+ * shows: recovery: a program that has moved, or was suspended, is protected again by a checkpoint, with
+ *   `checkpoint:TIME` and with `journal`, and goes on after the loss of its worker with what it had
  * shows: recovery: a checkpoint for which there is no room costs nothing but the time that the journal grows for; one
  *   that is damaged makes the program get error 46, and the log names it
  */
@@ -12,6 +17,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -189,6 +195,204 @@ static void body_server_killed(void)
     waitpid(servers[0], NULL, 0);
 }
 
+/* ---- what the log says ---- */
+
+static int log_fd = -1;
+
+/* Before the first line. */
+static void log_take(void)
+{
+    log_fd = memfd_create("log", MFD_CLOEXEC);
+    CHECK(log_fd >= 0 && dup2(log_fd, STDERR_FILENO) >= 0);
+}
+
+static const char *log_text(void)
+{
+    static char text[1 << 20];
+    ssize_t size = pread(log_fd, text, sizeof text - 1, 0);
+    text[size > 0 ? size : 0] = 0;
+    return text;
+}
+
+static unsigned log_count(const char *what)
+{
+    unsigned count = 0;
+    for (const char *at = log_text(); (at = strstr(at, what)); at++)
+        count++;
+    return count;
+}
+
+static void log_show(void)
+{
+    const char *text = log_text();
+    CHECK(write(STDOUT_FILENO, text, strlen(text)) >= 0);
+}
+
+static void log_await(const char *what, unsigned times)
+{
+    for (uint64_t until = clock_now() + 20 * CLOCK_NS_PER_SECOND; log_count(what) < times; pause_ms(5))
+        if (clock_now() > until) {
+            log_show();
+            printf("no \"%s\"\n", what);
+            _exit(3);
+        }
+}
+
+/* ---- changes ---- */
+
+enum { LARGE = 64 << 20, TWENTIETH = LARGE / 20, ROW = 40 };
+#define KEPT_LINE "a checkpoint took"
+
+/* What the checkpoint with that number read from the GPU, and wrote, in KiB. */
+static void kept_sizes(unsigned number, unsigned long *read, unsigned long *wrote)
+{
+    const char *at = log_text();
+    for (unsigned i = 0; i < number && at; i++)
+        at = strstr(at + (i > 0), KEPT_LINE);
+    CHECK(at && (at = strstr(at, "ms: ")) != NULL);
+    CHECK(sscanf(at, "ms: %lu KiB were read from the GPU, and %lu", read, wrote) == 2);
+}
+
+static void fill(unsigned char *bytes, size_t size, uint64_t seed)
+{
+    for (size_t i = 0; i < size; i++) {
+        seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+        bytes[i] = (unsigned char)(seed >> 56);
+    }
+}
+
+static unsigned char *large_new(uint64_t *at)
+{
+    unsigned char *bytes = malloc(LARGE);
+    CHECK(bytes && core_memory_allocate(c, LARGE, at) == 0);
+    fill(bytes, LARGE, 1);
+    for (size_t done = 0; done < LARGE; done += SIZE)
+        CHECK(copy_in(c, stream, *at + done, bytes + done, SIZE, true) == 0);
+    return bytes;
+}
+
+static void large_check(const unsigned char *bytes, uint64_t at)
+{
+    for (size_t done = 0; done < LARGE; done += SIZE)
+        CHECK(copy_out(c, stream, got, at + done, SIZE, true) == 0 && memcmp(got, bytes + done, SIZE) == 0);
+}
+
+static void body_changes(void)
+{
+    uint64_t at;
+    unsigned long first[2], next[2];
+    log_take();
+    begin("checkpoint:100ms:256M");
+    unsigned char *bytes;
+    {
+        CORE_GATE("large");
+        bytes = large_new(&at);
+    }
+    step_inside();
+    log_await(KEPT_LINE, 1);
+    kept_sizes(1, &first[0], &first[1]);
+    CHECK(first[0] >= LARGE >> 10 && first[1] >= LARGE >> 10);
+    for (unsigned i = 1; i <= ROW; i++) {
+        const size_t from = (size_t)i * 3 % 20 * TWENTIETH;
+        const unsigned made = log_count(KEPT_LINE);
+        {
+            CORE_GATE("change");
+            fill(bytes + from, TWENTIETH, i + 7);
+            for (size_t done = 0; done < TWENTIETH; done += SIZE) {
+                const size_t size = TWENTIETH - done < SIZE ? TWENTIETH - done : SIZE;
+                CHECK(copy_in(c, stream, at + from + done, bytes + from + done, size, true) == 0);
+            }
+        }
+        log_await(KEPT_LINE, made + 1);
+        kept_sizes(made + 1, &next[0], &next[1]);
+        if (next[0] > first[0] / 10 || next[1] > first[1] / 10) {
+            printf("checkpoint %u: %lu of %lu KiB, %lu of %lu written\n", made + 1, next[0], first[0], next[1],
+                   first[1]);
+            CHECK(false);
+        }
+        if (i % 13 == 0)
+            CHECK(kill_workers() > 0);
+    }
+    CHECK(kill_workers() > 0);
+    {
+        CORE_GATE("check");
+        large_check(bytes, at);
+    }
+    step_inside();
+    if (log_count("file 17 of its row")) {
+        printf("the files were not merged\n");
+        CHECK(false);
+    }
+    CHECK(strstr(log_text(), "file 12 of its row"));
+}
+
+/* ---- a session that has moved ---- */
+
+#define AGAIN_LINE "is protected against the loss of its GPU server again"
+
+static void move_to(unsigned server)
+{
+    char why[512] = "";
+    int code = core_move(server_uris[server], 0, why, sizeof why);
+    for (unsigned tries = 0; code == CORE_NOT_READY && tries < 50; tries++) {   /* a checkpoint was being made */
+        pause_ms(20);
+        code = core_move(server_uris[server], 0, why, sizeof why);
+    }
+    if (code)
+        printf("no move to %s: %d, %s\n", server_uris[server], code, why);
+    CHECK(code == 0);
+}
+
+/* The last word of the log is that it is protected. */
+static bool protected_again(void)
+{
+    const char *no = NULL, *yes = NULL;
+    for (const char *at = log_text(); (at = strstr(at, "until a checkpoint")); at++)
+        no = at;
+    for (const char *at = no; at && (at = strstr(at, AGAIN_LINE)); at++)
+        yes = at;
+    return yes;
+}
+
+static void await_protected(void)
+{
+    for (uint64_t until = clock_now() + 20 * CLOCK_NS_PER_SECOND; !protected_again(); pause_ms(5))
+        if (clock_now() > until) {
+            log_show();
+            _exit(3);
+        }
+}
+
+static void suspend_and_resume(void)
+{
+    char why[512] = "";
+    CHECK(core_suspend(0, why, sizeof why) == 0 && core_resume(server_uris[0], why, sizeof why) == 0);
+}
+
+static void move_and_lose(const char *recovery)
+{
+    log_take();
+    begin(recovery);
+    for (unsigned i = 0; i < 4; i++) {
+        step_inside();
+        if (i % 2) {
+            suspend_and_resume();
+        } else {
+            move_to(1);
+            step_inside();
+            move_to(0);                  /* where kill_workers finds its worker */
+        }
+        await_protected();
+        step_inside();
+        CHECK(kill_workers() > 0);
+        step_inside();
+        check_bytes();
+    }
+}
+
+static void body_moved(void) { move_and_lose("checkpoint:100ms:64M"); }
+static void body_moved_journal(void) { move_and_lose("journal:256M"); }
+
 /* ---- no room, and damage ---- */
 
 /* The file may not grow beyond a little. Later it may. */
@@ -281,6 +485,9 @@ TEST(damaged)
 #define ISOLATED(name, limit) \
     TEST(name) { assert_int_equal(isolated(body_##name, limit), 0); }
 ISOLATED(between, 60)
+ISOLATED(changes, 120)
+ISOLATED(moved, 60)
+ISOLATED(moved_journal, 60)
 ISOLATED(each_phase, 120)
 ISOLATED(no_room, 60)
 ISOLATED(server_killed, 60)

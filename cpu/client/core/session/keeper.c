@@ -7,6 +7,10 @@
  * ones, after it from the new ones. If the server is lost while the file is written, the calls that read from it wait
  * for the session to be made again. The new session may hold other values where the program has not read any yet, so
  * the file is given up then.
+ *
+ * The files are a row: a whole one, and the changes since the one before. Merging them reads the files alone, and the
+ * program goes on meanwhile; a loss is repaired from the row until the merged file takes its place. Only the thread
+ * that makes checkpoints changes the row, so it may look at it without the lock.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -30,6 +34,9 @@
 enum { PATIENCE_LEAST_MS = 100, PATIENCE_MOST_MS = MOVE_LIMIT_MS };
 #define AGAIN_LEAST_NS (200 * CLOCK_NS_PER_MS)
 #define AGAIN_MOST_NS  (5 * CLOCK_NS_PER_SECOND)
+/* When the changes have become as large as what they are changes of, or the row as long as FILES_MERGED, it is merged.
+   Where that fails again and again, the next checkpoint is a whole one. */
+enum { FILES_MERGED = 16, FILES_MOST = 32, CHANGES_LEAST = 1 << 20 };
 
 static struct {
     pthread_mutex_t lock;
@@ -53,6 +60,8 @@ struct move_store *keeper_hold(void)
 void keeper_release(bool again)
 {
     kept.again += again;
+    if (kept.store)
+        move_store_rest(kept.store);
     pthread_mutex_unlock(&kept.lock);
 }
 
@@ -64,9 +73,17 @@ void keeper_begins(void)
     journal_set_aside(true);
 }
 
+struct move_store *keeper_store(char *why, size_t size)
+{
+    struct move_store *older = kept.store;
+    return move_store_kept(older && move_store_files(older).count < FILES_MOST ? older : NULL, why, size);
+}
+
+/* Under the lock. The new one may need the one that there was. */
 static void store_take(struct move_store *store)
 {
-    move_store_free(kept.store);
+    if (!store || move_store_files(store).count == 1)
+        move_store_free(kept.store);
     kept.store = store;
 }
 
@@ -206,42 +223,84 @@ static void say_failed(const char *why)
     log_warning("no checkpoint of what this program has on the GPU was made, and it will be tried again: %s", why);
 }
 
+/* Without the lock: this thread alone changes the row. */
+static void merge(void)
+{
+    char why[256] = "";
+    const struct move_store_files files = move_store_files(kept.store);
+    const uint64_t changes = files.count > 1 ? files.newest + files.between : 0;
+    if (files.count < FILES_MERGED && changes < (files.oldest > CHANGES_LEAST ? files.oldest : CHANGES_LEAST))
+        return;
+    struct move_store *merged = move_store_merge(kept.store, why, sizeof why);
+    if (!merged) {
+        say_failed(why);
+        return;
+    }
+    log_debug("%u files of checkpoints became one", files.count);
+    pthread_mutex_lock(&kept.lock);
+    store_take(merged);
+    pthread_mutex_unlock(&kept.lock);
+}
+
+static void say_kept(const struct move_order *order, uint64_t begun, uint64_t journal)
+{
+    const struct move_store_files files = move_store_files(kept.store);
+    log_info("a checkpoint took %llu ms, and the program stood still for %llu ms: %llu KiB were read from the GPU, and "
+             "%llu KiB written (file %u of its row); the journal had %llu KiB, and has %llu KiB",
+             (unsigned long long)((clock_now() - begun) / CLOCK_NS_PER_MS),
+             (unsigned long long)(order->outage_ns / CLOCK_NS_PER_MS), (unsigned long long)(order->bytes >> 10),
+             (unsigned long long)(files.newest >> 10), files.count, (unsigned long long)(journal >> 10),
+             (unsigned long long)(journal_bytes() >> 10));
+}
+
 static int keep(unsigned patience_ms)
 {
     char why[512] = "";
     struct move_order order = { .limit_ms = patience_ms, .why = why, .why_size = sizeof why };
     uint64_t begun = clock_now(), journal = journal_bytes();
     int code = session_keep(&order);
-    if (!code)
-        log_info("a checkpoint of %llu MiB on the GPU took %llu ms; the journal had %llu KiB, and has %llu KiB",
-                 (unsigned long long)(order.bytes >> 20), (unsigned long long)((clock_now() - begun) / CLOCK_NS_PER_MS),
-                 (unsigned long long)(journal >> 10), (unsigned long long)(journal_bytes() >> 10));
-    else if (code != CORE_NOT_READY && journal_on())
+    if (!code) {
+        say_kept(&order, begun, journal);
+        merge();
+    } else if (code != CORE_NOT_READY && journal_on()) {
         say_failed(why);
-    else
+    } else {
         log_debug("no checkpoint was made: %s", why);
+    }
     return code;
 }
 
+static uint64_t due_next(void) { return keeper.interval ? clock_now() + keeper.interval : UINT64_MAX; }
+
+/* Without checkpoints from time to time, the program is brought to rest so often for the one that it needs. */
+enum { TRIES_MOST = 20 };
+
 static void *keeper_run(void *unused)
 {
-    unsigned patience = PATIENCE_LEAST_MS;
-    uint64_t again = AGAIN_LEAST_NS, due = clock_now() + keeper.interval;
+    unsigned patience = PATIENCE_LEAST_MS, tries = 0;
+    uint64_t again = AGAIN_LEAST_NS, due = due_next();
     (void)unused;
     cancel_state_off();
     gate_pass();
     while (journal_on()) {
-        if (wait_until(due))
+        const bool woken = wait_until(due), awaits = !journal_protects();
+        if (woken && keeper.interval)
             patience = PATIENCE_MOST_MS;
-        due = clock_now() + keeper.interval;
-        if (!journal_on() || !session_ready() || !journal_calls())
+        again = woken ? AGAIN_LEAST_NS : again;
+        due = due_next();
+        if (!journal_on() || (!awaits && !(keeper.interval && journal_calls())))
             continue;
-        if (!keep(patience)) {
+        const bool tried = session_ready() && !session_moving();
+        if (tried && !keep(patience)) {
             patience = PATIENCE_LEAST_MS;
             again = AGAIN_LEAST_NS;
-            due = clock_now() + keeper.interval;
+            tries = 0;
+            due = due_next();
             continue;
         }
+        tries += tried && awaits && !keeper.interval;
+        if (tries == TRIES_MOST)
+            journal_unprotect("no checkpoint of it could be made after it had moved");
         due = clock_now() + again;
         again = 2 * again < AGAIN_MOST_NS ? 2 * again : AGAIN_MOST_NS;
         patience = 2 * patience < PATIENCE_MOST_MS ? 2 * patience : PATIENCE_MOST_MS;

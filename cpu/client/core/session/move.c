@@ -27,13 +27,13 @@
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/wire/gate.h"
-#include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/copy/lanes.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/session/attach.h"
 #include "cpu/client/core/session/move_steps.h"
+#include "cpu/client/core/session/recover.h"
 #include "cpu/client/core/session/several.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/stream/move.h"
@@ -206,7 +206,8 @@ static void facts_adopt(struct move *move, const char *uri)
 void move_settle_down(struct move *move, const char *uri, struct move_link *link)
 {
     atomic_store(&link->adopted, true);
-    journal_unprotect("it has moved to another GPU server");     /* which counts streams' calls anew */
+    recover_leaves("it has moved to another GPU server");        /* which counts streams' calls anew */
+    recover_arrives();
     move_kinds_moved(move, true);
     lanes_offered();
     helper_end(move->at[MOVE_SOURCE].client);

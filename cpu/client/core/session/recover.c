@@ -312,9 +312,26 @@ void recover_watch(void)
     recovery.client = core_session.client;
     if (journal_open(&(struct journal_owner){ may_hold, lost, recovery.interval ? keeper_wake : NULL })) {
         rpc_client_record(recovery.client, journal_recorder());
-        if (recovery.interval)
-            keeper_start(recovery.interval);
+        keeper_start(recovery.interval);
     } else
         log_warning("recovery: no memory for a journal of %zu MiB; this program is not protected",
                     journal_wished() >> 20);
+}
+
+void recover_leaves(const char *why)
+{
+    if (!journal_on())
+        return;
+    rpc_client_record(recovery.client, NULL);
+    journal_forget(why);
+}
+
+void recover_arrives(void)
+{
+    if (!journal_on())
+        return;
+    recovery.client = core_session.client;
+    recovery.losses = 0;
+    rpc_client_record(recovery.client, journal_recorder());
+    keeper_wake();
 }

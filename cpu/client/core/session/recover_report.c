@@ -7,7 +7,7 @@
 void recover_report(void)
 {
     static int said; /* the helper's alone */
-    int state = journal_on()                 ? MANAGER_RECOVERY_PROTECTED
+    int state = journal_protects()           ? MANAGER_RECOVERY_PROTECTED
                 : *journal_why_unprotected() ? MANAGER_RECOVERY_UNPROTECTED
                                              : 0;
     if (!state || state == said || !core_session.managed)

@@ -21,6 +21,7 @@
 #include "cpu/client/core/session/keeper.h"
 #include "cpu/client/core/session/kinds.h"
 #include "cpu/client/core/session/move_steps.h"
+#include "cpu/client/core/session/recover.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/wire/gate.h"
 #include "cpu/client/core/wire/journal.h"
@@ -66,7 +67,7 @@ static int leave(struct suspended *s)
         code = move_refuse(move, CORE_NOT_READY, "it was called off");
     if (!code) {
         suspended = s;
-        journal_unprotect("it was suspended");
+        recover_leaves("it is suspended");
     }
     if (!code)
         helper_end(move->at[MOVE_SOURCE].client);
@@ -156,7 +157,10 @@ static int begin(struct suspended *s)
         return move_refuse(move, code, "the session cannot be used (error %d)", code);
     if (s->apart && !apart_possible(move->why, move->why_size))
         return CORE_NOT_SUPPORTED;
-    if (!move->store && !(move->store = move_store_suspended(s->file, move->why, move->why_size)))
+    if (!move->store)
+        move->store = move->notes ? keeper_store(move->why, move->why_size)
+                                  : move_store_suspended(s->file, move->why, move->why_size);
+    if (!move->store)
         return CORE_OUT_OF_MEMORY;
     code = move_ask_source(move);
     return code ? code : move_ask_kinds(move, false);
@@ -242,7 +246,7 @@ int session_keep(struct move_order *order)
     atomic_store(&keeps, true);
     int code = go_out(s, order);
     atomic_store(&keeps, false);
-    move_store_free(s->move.store);
+    move_store_drop(s->move.store);           /* what it needs is the keeper's */
     free(s);
     return code;
 }

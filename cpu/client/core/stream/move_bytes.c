@@ -3,15 +3,19 @@
  * several pieces are asked for at the old server while those that have come go on to the new one, so that both work at
  * once, and many small allocations do not cost a round trip each. Where one of the two servers is not there, the pieces
  * go into the move's store instead, or come from it. Where the servers are connected (direct_move.c), the bytes go from
- * the one to the other, and this process only says which.
+ * the one to the other, and this process only says which. Where a store is to hold only what has changed, the old
+ * server is asked first for the hashes of a piece, and then for those of its bytes that are not as they were.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "move.h"
+#include "move_changes.h"
 #include "cpu/client/core/wire/wire.h"
 
 enum { PIECES = 8, CONFIRM_EVERY = 16 << 20, CONFIRM_PIECES = 8 };
+_Static_assert((int)MOVE_CHUNK == FLYT_FINGERPRINT_BYTES && (int)MOVE_CHUNKS_MOST >= FLYT_MAX_FINGERPRINTS,
+               "a store keeps the hashes that a server makes");
 _Static_assert(PIECES + 2 * CONFIRM_PIECES <= MOVE_WINDOW, "the new server has room for all that is on its way");
 
 /* On its way from the old server. */
@@ -20,6 +24,11 @@ struct moving_piece {
     copy_box_out_args  args;
     copy_out_result    bytes;
     struct move_part   part;
+    bool               looks;               /* its hashes are asked for, into `found`; args say what the piece is */
+    fingerprints_args  look;
+    fingerprints_result found;
+    struct move_hashes *hashes;             /* it is a part of `part`, from `at` on; NULL: it is all of it */
+    uint64_t           at;
 };
 
 struct move_pipe {
@@ -79,7 +88,7 @@ static int piece_send(struct move *move, core_context *c, const struct moving_pi
     if (!code)
         code = wire_send(&core_session, FLYT_COPY_BOX_IN, (xdrproc_t)xdr_copy_box_in_args, &args);
     move->pipe->unconfirmed += size_of(&args.extent);
-    move->copied += size_of(&args.extent);
+    move->copied += rehearsal_here() ? 0 : size_of(&args.extent);
     move->pipe->unconfirmed_pieces += piece->args.via.lane != 0;
     if (!code && (move->pipe->unconfirmed >= CONFIRM_EVERY || move->pipe->unconfirmed_pieces >= CONFIRM_PIECES))
         code = confirm(move, args.stream);
@@ -92,7 +101,10 @@ static int piece_goes(struct move *move, core_context *c, const struct moving_pi
     if (move->steps & MOVE_IN)
         return piece_send(move, c, piece);
     move->copied += data->flyt_bulk_u.bytes.bytes_len;
-    int code = move_store_put(move, &piece->part, data->flyt_bulk_u.bytes.bytes_val);
+    int code = piece->hashes ? move_store_put_at(move, &piece->part, piece->hashes, piece->at,
+                                                 data->flyt_bulk_u.bytes.bytes_len,
+                                                 data->flyt_bulk_u.bytes.bytes_val)
+                             : move_store_put(move, &piece->part, data->flyt_bulk_u.bytes.bytes_val);
     return code ? code : move_pace_passed(move);
 }
 
@@ -133,21 +145,98 @@ static bool is_whole(const struct moving_piece *piece)
            data->flyt_bulk_u.on_lane.transfer == piece->args.via.transfer && data->flyt_bulk_u.on_lane.size == size;
 }
 
+static void piece_wait(struct move *move, struct moving_piece *piece)
+{
+    struct move_pipe *pipe = move->pipe;
+    const unsigned long long at = piece->args.from.address, size = size_of(&piece->args.extent);
+    move_go(move, MOVE_SOURCE);
+    int code = wire_wait(&piece->call);
+    if (!code && !piece->looks && !is_whole(piece))
+        code = CORE_UNKNOWN;
+    if (code && !pipe->code)
+        move_refuse(move, pipe->code = code, "%llu bytes at 0x%llx could not be read (error %d)", size, at, code);
+}
+
+static struct moving_piece *piece_next(struct move_pipe *pipe) { return &pipe->pieces[pipe->asked % PIECES]; }
+
+/* args and part are filled in. There is room. */
+static int piece_submit(struct move *move, core_context *c, struct moving_piece *piece)
+{
+    struct move_pipe *pipe = move->pipe;
+    move_go(move, MOVE_SOURCE);
+    int code = move_stream(move, c, &piece->args.stream);
+    if (code)
+        return code;
+    if (move->direct_lanes)
+        piece->args.via = (flyt_via){ FLYT_MAX_LANES + 1 + pipe->asked % move->direct_lanes, ++move->direct_transfer };
+    if (piece->looks) {
+        piece->look = (fingerprints_args){ piece->args.stream, piece->args.from, piece->args.extent };
+        memset(&piece->found, 0, sizeof piece->found);
+        wire_prepare(&piece->call, FLYT_FINGERPRINTS, (xdrproc_t)xdr_fingerprints_args, &piece->look,
+                     (xdrproc_t)xdr_fingerprints_result, &piece->found);
+    } else {
+        memset(&piece->bytes, 0, sizeof piece->bytes);
+        wire_prepare(&piece->call, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &piece->args,
+                     (xdrproc_t)xdr_copy_out_result, &piece->bytes);
+    }
+    wire_submit(&core_session, &piece->call);
+    pipe->asked++;
+    return CORE_OK;
+}
+
+/* The hashes of a piece have come: the bytes that are not as they were are asked for. Of a box these are all. */
+static int piece_looked(struct move *move, core_context *c, const struct moving_piece *piece)
+{
+    struct move_hashes *hashes = calloc(1, sizeof *hashes);
+    uint64_t at, size;
+    if (!hashes)
+        return CORE_OUT_OF_MEMORY;
+    hashes->count = piece->found.all.all_len;
+    for (unsigned i = 0; i < hashes->count; i++)
+        hashes->of[i] = (struct move_hash){ piece->found.all.all_val[i].low, piece->found.all.all_val[i].high };
+    int code = move_store_look_at(move, &piece->part, hashes, &at, &size);
+    if (code || !size) {
+        free(hashes);
+        return code ? code : move_pace_passed(move);
+    }
+    struct moving_piece more = { .args = piece->args, .part = piece->part, .hashes = hashes, .at = at };
+    if (piece->args.extent.height * piece->args.extent.depth == 1) {
+        more.args.from.address += at;
+        more.args.extent.width = size;
+    } else {
+        more.at = 0;
+    }
+    struct moving_piece *next = piece_next(move->pipe);         /* which may be this one */
+    *next = more;
+    code = piece_submit(move, c, next);
+    if (code) {
+        free(hashes);
+        next->hashes = NULL;
+    }
+    return code;
+}
+
 /* The oldest piece. The context is that of all pieces: move_stream ends what another one has begun. */
 static void piece_arrives(struct move *move, core_context *c)
 {
     struct move_pipe *pipe = move->pipe;
     struct moving_piece *piece = &pipe->pieces[pipe->arrived++ % PIECES];
     const unsigned long long at = piece->args.from.address, size = size_of(&piece->args.extent);
-    move_go(move, MOVE_SOURCE);
-    int code = wire_wait(&piece->call);
-    if (!code && !is_whole(piece))
-        code = CORE_UNKNOWN;
-    if (code && !pipe->code)
-        move_refuse(move, pipe->code = code, "%llu bytes at 0x%llx could not be read (error %d)", size, at, code);
-    if (!pipe->code && (code = piece_goes(move, c, piece)))
+    piece_wait(move, piece);
+    fingerprints_result found = piece->found;
+    if (piece->looks) {
+        int code = pipe->code ? CORE_OK : piece_looked(move, c, piece);
+        if (code)
+            move_refuse(move, pipe->code = code, "%llu bytes at 0x%llx could not be compared (error %d)", size, at,
+                        code);
+        xdr_free((xdrproc_t)xdr_fingerprints_result, &found);
+        return;
+    }
+    int code = pipe->code ? CORE_OK : piece_goes(move, c, piece);
+    if (code)
         move_refuse(move, pipe->code = code, "%llu bytes at 0x%llx could not be written %s (error %d)", size, at,
                     move->steps & MOVE_IN ? "at the new server" : "to the file for them", code);
+    free(piece->hashes);
     xdr_free((xdrproc_t)xdr_copy_out_result, &piece->bytes);
 }
 
@@ -155,27 +244,18 @@ static int piece_ask(struct move *move, core_context *c, uint64_t object, uint64
                      const flyt_extent *extent)
 {
     struct move_pipe *pipe = move->pipe;
-    if (pipe->asked - pipe->arrived == PIECES)
+    while (pipe->asked - pipe->arrived == PIECES)
         piece_arrives(move, c);
     if (pipe->code)
         return pipe->code;
-    struct moving_piece *piece = &pipe->pieces[pipe->asked % PIECES];
-    memset(&piece->bytes, 0, sizeof piece->bytes);
-    piece->args = (copy_box_out_args){ .from = *from, .extent = *extent };
-    piece->part = (struct move_part){ move->kind, object, offset, size_of(extent) };
+    struct moving_piece *piece = piece_next(pipe);
+    *piece = (struct moving_piece){ .args = { .from = *from, .extent = *extent },
+                                    .part = { move->kind, object, offset, size_of(extent) } };
     if (!(move->steps & MOVE_OUT))
         return piece_from_store(move, c, piece);
-    move_go(move, MOVE_SOURCE);
-    int code = move_stream(move, c, &piece->args.stream);
-    if (code)
-        return code;
-    if (move->direct_lanes)
-        piece->args.via = (flyt_via){ FLYT_MAX_LANES + 1 + pipe->asked % move->direct_lanes, ++move->direct_transfer };
-    wire_prepare(&piece->call, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &piece->args,
-                 (xdrproc_t)xdr_copy_out_result, &piece->bytes);
-    wire_submit(&core_session, &piece->call);
-    pipe->asked++;
-    return CORE_OK;
+    piece->looks = !(move->steps & MOVE_IN) && core_session.hello.capabilities & FLYT_CAP_FINGERPRINTS &&
+                   move_store_compares(move->store, &piece->part);
+    return piece_submit(move, c, piece);
 }
 
 int move_bytes_end(struct move *move)

@@ -19,7 +19,7 @@ struct noted_part {
 struct move_changes {
     char id[CHECKPOINT_ID_TEXT];
     struct noted_part *parts;
-    XXH128_hash_t *hashes;
+    struct move_hash *hashes;
     uint32_t *table;                     /* numbers of parts, from 1 on; 0: free */
     size_t count, room, hash_count, hash_room, places;   /* places: a power of two, or 0 */
     bool failed;
@@ -93,8 +93,9 @@ static bool array_grow(void **array, size_t *room, size_t size, size_t wanted)
 }
 
 /* A part that comes twice is kept as it came first. */
-static bool add(struct move_changes *c, const struct move_part *part, const XXH128_hash_t *hashes, unsigned count)
+bool move_changes_add(struct move_changes *c, const struct move_part *part, const struct move_hashes *hashes)
 {
+    const unsigned count = hashes->count;
     if (c->failed || c->count >= UINT32_MAX - 1 || (2 * (c->count + 1) > c->places && !table_grow(c)) ||
         !array_grow((void **)&c->parts, &c->room, sizeof *c->parts, c->count + 1) ||
         !array_grow((void **)&c->hashes, &c->hash_room, sizeof *c->hashes, c->hash_count + count)) {
@@ -106,28 +107,39 @@ static bool add(struct move_changes *c, const struct move_part *part, const XXH1
         return true;
     c->parts[c->count] = (struct noted_part){ part->object, part->offset, part->kind, (uint32_t)part->size,
                                               c->hash_count };
-    memcpy(&c->hashes[c->hash_count], hashes, count * sizeof *hashes);
+    memcpy(&c->hashes[c->hash_count], hashes->of, count * sizeof *hashes->of);
     c->hash_count += count;
     c->table[at] = (uint32_t)++c->count;
     return true;
 }
 
-bool move_changes_note(struct move_changes *c, const struct move_changes *before, const struct move_part *part,
-                       const void *bytes, uint32_t *same)
+void move_hashes_make(struct move_hashes *hashes, const void *bytes, uint64_t size)
 {
-    XXH128_hash_t hashes[MOVE_CHUNKS_MOST];
-    const XXH128_hash_t *old = NULL;
-    unsigned count = 0;
-    *same = 0;
-    if (before && before->places) {
-        const uint32_t number = before->table[place_of(before, part)];
-        old = number ? &before->hashes[before->parts[number - 1].hashes] : NULL;
+    hashes->count = 0;
+    for (uint64_t at = 0; at < size && hashes->count < MOVE_CHUNKS_MOST; at += MOVE_CHUNK) {
+        const uint64_t left = size - at;
+        const XXH128_hash_t hash = XXH3_128bits((const uint8_t *)bytes + at, left < MOVE_CHUNK ? left : MOVE_CHUNK);
+        hashes->of[hashes->count++] = (struct move_hash){ hash.low64, hash.high64 };
     }
-    for (uint64_t at = 0; at < part->size && count < MOVE_CHUNKS_MOST; at += MOVE_CHUNK, count++) {
-        const uint64_t left = part->size - at;
-        hashes[count] = XXH3_128bits((const uint8_t *)bytes + at, left < MOVE_CHUNK ? left : MOVE_CHUNK);
-        if (old && XXH128_isEqual(old[count], hashes[count]))
-            *same |= UINT32_C(1) << count;
+}
+
+/* NULL: there is no such part. */
+static const struct noted_part *find(const struct move_changes *c, const struct move_part *part)
+{
+    const uint32_t number = c && c->places ? c->table[place_of(c, part)] : 0;
+    return number ? &c->parts[number - 1] : NULL;
+}
+
+bool move_changes_know(const struct move_changes *c, const struct move_part *part) { return find(c, part); }
+
+uint32_t move_changes_same(const struct move_changes *c, const struct move_part *part, const struct move_hashes *hashes)
+{
+    const struct noted_part *noted = find(c, part);
+    uint32_t same = 0;
+    for (unsigned i = 0; noted && i < hashes->count; i++) {
+        const struct move_hash *old = &c->hashes[noted->hashes + i];
+        if (old->low == hashes->of[i].low && old->high == hashes->of[i].high)
+            same |= UINT32_C(1) << i;
     }
-    return add(c, part, hashes, count);
+    return same;
 }

@@ -1,8 +1,8 @@
 /*
  * move_changes.h: what the last checkpoint of this process holds, as a hash (XXH3, 128 bits) of each MOVE_CHUNK bytes
- * of each part. The next one can leave out what has the same hash. Nothing watches writes:
- * all bytes are read each time. Two different chunks have one hash by chance once in 2^64 pairs; a program that wants
- * to can make such a pair of its own memory.
+ * of each part. The next one can leave out what has the same hash. Nothing watches writes: all bytes are hashed each
+ * time, here or at the server (FINGERPRINTS). Two different chunks have one hash by chance once in 2^64 pairs; a
+ * program that wants to can make such a pair of its own memory.
  */
 #ifndef FLYT_CLIENT_CORE_MOVE_CHANGES_H
 #define FLYT_CLIENT_CORE_MOVE_CHANGES_H
@@ -14,14 +14,24 @@
 
 enum { MOVE_CHUNK = 64 << 10, MOVE_CHUNKS_MOST = 32 };
 
+/* Of a part's chunks, from the first one on. */
+struct move_hashes {
+    unsigned count;
+    struct move_hash { uint64_t low, high; } of[MOVE_CHUNKS_MOST];
+};
+/* Of `size` bytes, at most MOVE_CHUNKS_MOST chunks. */
+void move_hashes_make(struct move_hashes *, const void *bytes, uint64_t size);
+
 struct move_changes;
 /* For the checkpoint with this fact "id". NULL: no memory. */
 struct move_changes *move_changes_new(const char *id);
 const char *move_changes_id(const struct move_changes *);
-/* Notes the part, of at most MOVE_CHUNKS_MOST chunks. Bit i of *same: `before` (NULL: nothing) has its chunk i alike. A
-   part is only compared with one of the same object, place and size. False: no memory; *same is right nevertheless. */
-bool move_changes_note(struct move_changes *, const struct move_changes *before, const struct move_part *,
-                       const void *bytes, uint32_t *same);
+/* Notes a part. False: no memory. */
+bool move_changes_add(struct move_changes *, const struct move_part *, const struct move_hashes *);
+/* Whether there is a part of the same object, place and size. */
+bool move_changes_know(const struct move_changes *, const struct move_part *);
+/* Bit i: it has the part's chunk i alike. A part is only compared with one of the same object, place and size. */
+uint32_t move_changes_same(const struct move_changes *, const struct move_part *, const struct move_hashes *);
 void move_changes_free(struct move_changes *);
 
 #endif

@@ -51,6 +51,20 @@ int move_store_put(struct move *move, const struct move_part *part, const void *
     return code ? move_refuse(move, code, "%s", move_store_why(move->store)) : CORE_OK;
 }
 
+int move_store_look_at(struct move *move, const struct move_part *part, const struct move_hashes *hashes, uint64_t *at,
+                       uint64_t *size)
+{
+    int code = move_store_look(move->store, part, hashes, at, size);
+    return code ? move_refuse(move, code, "%s", move_store_why(move->store)) : CORE_OK;
+}
+
+int move_store_put_at(struct move *move, const struct move_part *part, struct move_hashes *hashes, uint64_t at,
+                      uint64_t size, const void *bytes)
+{
+    int code = move_store_write_at(move->store, part, hashes, at, size, bytes);
+    return code ? move_refuse(move, code, "%s", move_store_why(move->store)) : CORE_OK;
+}
+
 int move_store_get(struct move *move, struct move_part *part, void *bytes)
 {
     int code = move_store_read(move->store, part, bytes);

@@ -1,6 +1,10 @@
 /*
  * move_store.c: see move_store.h. The file of a suspended session has no name, unless one is asked for: whatever ends
  * this process, nothing of it stays.
+ *
+ * A store for recovery may hold only what has changed since another one, and so on down to a whole one: a row of files,
+ * which is read as one (cpu/checkpoint/chain.h). When the row has become long, one whole file is made of it, without
+ * asking the GPU server for anything.
  */
 #include "move_store.h"
 
@@ -10,9 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "cpu/checkpoint/checkpoint.h"
+#include "cpu/checkpoint/chain.h"
 #include "cpu/checkpoint/cipher.h"
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/stream/move_changes.h"
@@ -26,6 +31,11 @@ struct move_store {
     bool named;                               /* `where` is the file, which goes with the store */
     struct move_changes *now;                 /* NULL: changes are not looked for */
     const struct move_changes *before;
+    bool kept;                                /* it is one of a row of files */
+    struct move_store *older;                 /* kept: what it does not hold is there; NULL: it holds all */
+    struct move_changes *own;                 /* kept: what it holds */
+    char id[CHECKPOINT_ID_TEXT];
+    struct checkpoint_chain *chain;           /* kept: while it is read */
     bool sealed;
     uint8_t key[CHECKPOINT_KEY];              /* sealed: to read it again */
     char where[PATH_MAX], why[CHECKPOINT_WHY_SIZE + 64];
@@ -59,33 +69,75 @@ void move_store_changes(struct move_store *s, struct move_changes *now, const st
     s->before = before;
 }
 
-/* So many bytes of the part from `at` on: written, or only said to be those of the file before. */
-static int write_run(struct move_store *s, const struct move_part *part, const uint8_t *bytes, uint64_t at,
-                     uint64_t size, bool kept)
+/* The whole part, of which `bytes` are those from `from` on: they hold all that is not the same. */
+static int write_runs(struct move_store *s, const struct move_part *part, const uint8_t *bytes, uint64_t from,
+                      uint32_t same)
 {
-    return checkpoint_write(s->writer, &(struct checkpoint_frame){ .type = kept ? CHECKPOINT_KEPT : CHECKPOINT_PART,
-                                                                   .kind = part->kind, .size = (uint32_t)size,
-                                                                   .object = part->object,
-                                                                   .offset = part->offset + at,
-                                                                   .data = kept ? NULL : bytes + at });
-}
-
-int move_store_write(struct move_store *s, const struct move_part *part, const void *bytes)
-{
-    uint32_t same = 0;
     int error = 0;
-    if (s->now)
-        move_changes_note(s->now, s->before, part, bytes, &same); /* without memory there is less to compare later */
-    if (!same)
-        return written(s, write_run(s, part, bytes, 0, part->size, false));
     for (uint64_t at = 0, end; at < part->size && !error; at = end) {
         const bool kept = same >> at / MOVE_CHUNK & 1;
         for (end = at + MOVE_CHUNK; end < part->size && (same >> end / MOVE_CHUNK & 1) == kept; end += MOVE_CHUNK)
             continue;
         end = end < part->size ? end : part->size;
-        error = write_run(s, part, bytes, at, end - at, kept);
+        const struct checkpoint_frame frame = { .type = kept ? CHECKPOINT_KEPT : CHECKPOINT_PART, .kind = part->kind,
+                                                .size = (uint32_t)(end - at), .object = part->object,
+                                                .offset = part->offset + at,
+                                                .data = kept ? NULL : bytes + (at - from) };
+        error = checkpoint_write(s->writer, &frame);
     }
     return written(s, error);
+}
+
+int move_store_write(struct move_store *s, const struct move_part *part, const void *bytes)
+{
+    struct move_hashes hashes;
+    uint32_t same = 0;
+    if (s->now) {
+        move_hashes_make(&hashes, bytes, part->size);
+        same = move_changes_same(s->before, part, &hashes);
+        move_changes_add(s->now, part, &hashes);          /* without memory there is less to compare later */
+    }
+    return write_runs(s, part, bytes, 0, same);
+}
+
+bool move_store_compares(const struct move_store *s, const struct move_part *part)
+{
+    return s->now && move_changes_know(s->before, part);
+}
+
+int move_store_look(struct move_store *s, const struct move_part *part, const struct move_hashes *hashes, uint64_t *at,
+                    uint64_t *size)
+{
+    const uint32_t same = move_changes_same(s->before, part, hashes);
+    const uint64_t chunks = (part->size + MOVE_CHUNK - 1) / MOVE_CHUNK;
+    uint64_t first = 0, end = chunks;
+    *at = *size = 0;
+    if (hashes->count != chunks) {
+        snprintf(s->why, sizeof s->why, "the GPU server gave other hashes than were asked for");
+        return CORE_UNKNOWN;
+    }
+    while (first < end && same >> first & 1)
+        first++;
+    while (end > first && same >> (end - 1) & 1)
+        end--;
+    if (first == end) {
+        move_changes_add(s->now, part, hashes);
+        return write_runs(s, part, NULL, 0, same);
+    }
+    *at = first * MOVE_CHUNK;
+    *size = (end < chunks ? end * MOVE_CHUNK : part->size) - *at;
+    return CORE_OK;
+}
+
+int move_store_write_at(struct move_store *s, const struct move_part *part, struct move_hashes *hashes, uint64_t at,
+                        uint64_t size, const void *bytes)
+{
+    struct move_hashes here;
+    move_hashes_make(&here, bytes, size);
+    memcpy(&hashes->of[at / MOVE_CHUNK], here.of, here.count * sizeof *here.of);
+    const uint32_t same = move_changes_same(s->before, part, hashes);
+    move_changes_add(s->now, part, hashes);
+    return write_runs(s, part, bytes, at, same);
 }
 
 int move_store_finish(struct move_store *s)
@@ -100,8 +152,42 @@ int move_store_finish(struct move_store *s)
 
 /* ---- reading ---- */
 
+static int damaged(struct move_store *s, const char *why)
+{
+    snprintf(s->why, sizeof s->why, "the file of what it had on the GPU is damaged: %.250s", why);
+    return CORE_UNKNOWN;
+}
+
+/* The oldest one first. 0; or -errno, with why. */
+static int chain_fill(struct checkpoint_chain *chain, const struct move_store *s, char *why)
+{
+    int error = s->older ? chain_fill(chain, s->older, why) : 0;
+    return error ? error : checkpoint_chain_add_own(chain, s->fd, s->key, why);
+}
+
+static int chain_open(struct move_store *s)
+{
+    char why[CHECKPOINT_WHY_SIZE] = "no memory";
+    checkpoint_chain_free(s->chain);
+    s->chain = checkpoint_chain_new();
+    return s->chain && chain_fill(s->chain, s, why) == 0 ? CORE_OK : damaged(s, why);
+}
+
+static int chain_read(struct move_store *s, struct move_part *part, void *bytes)
+{
+    char why[CHECKPOINT_WHY_SIZE];
+    struct checkpoint_frame frame = { .kind = part->kind, .size = (uint32_t)part->size, .object = part->object,
+                                      .offset = part->offset };
+    if (checkpoint_chain_part(s->chain, &frame, bytes, why) != 0)
+        return damaged(s, why);
+    part->size = frame.size;
+    return CORE_OK;
+}
+
 int move_store_again(struct move_store *s)
 {
+    if (s->kept)
+        return chain_open(s);
     checkpoint_reader_free(s->reader);
     s->reader = lseek(s->fd, 0, SEEK_SET) == 0 ? checkpoint_reader_new(s->fd) : NULL;
     if (s->reader && s->sealed)
@@ -112,18 +198,26 @@ int move_store_again(struct move_store *s)
     return CORE_OUT_OF_MEMORY;
 }
 
+void move_store_rest(struct move_store *s)
+{
+    checkpoint_reader_free(s->reader);
+    checkpoint_chain_free(s->chain);
+    s->reader = NULL;
+    s->chain = NULL;
+}
+
 int move_store_read(struct move_store *s, struct move_part *part, void *bytes)
 {
     struct checkpoint_frame frame;
     char why[CHECKPOINT_WHY_SIZE];
     int got;
+    if (s->kept)
+        return chain_read(s, part, bytes);
     while ((got = checkpoint_read(s->reader, &frame, why)) == 1 && frame.type != CHECKPOINT_PART &&
            frame.type != CHECKPOINT_END)
         continue;
-    if (got != 1) {
-        snprintf(s->why, sizeof s->why, "the file of what it had on the GPU is damaged: %.250s", why);
-        return CORE_UNKNOWN;
-    }
+    if (got != 1)
+        return damaged(s, why);
     if (frame.type != CHECKPOINT_PART || frame.kind != part->kind || frame.object != part->object ||
         frame.offset != part->offset || frame.size > part->size) {
         snprintf(s->why, sizeof s->why, "the file of what it had on the GPU has other parts");
@@ -192,12 +286,13 @@ static int unnamed_make(const char *folder)
     return fd;
 }
 
-static struct move_store *suspended_new(int fd, const char *where, char *why, size_t size)
+static struct move_store *suspended_new(int fd, const char *where, const char *facts, char *why,
+                                        size_t size)
 {
     struct checkpoint_seal seal;
     struct move_store *s = NULL;
     if (move_store_can_seal(why, size) && checkpoint_seal_make(NULL, &seal))
-        s = move_store_new(fd, where, "version=1\n", false, &seal);
+        s = move_store_new(fd, where, facts, false, &seal);
     else
         close(fd);
     checkpoint_key_wipe(&seal, sizeof seal);
@@ -210,7 +305,7 @@ struct move_store *move_store_suspended(const char *path, char *why, size_t size
     const char *where = named ? path : folder_wanted();
     int fd = named ? open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) : unnamed_make(where);
     const int error = errno;
-    struct move_store *s = fd < 0 ? NULL : suspended_new(fd, where, why, size);
+    struct move_store *s = fd < 0 ? NULL : suspended_new(fd, where, "version=1\n", why, size);
     if (s)
         s->named = named;
     else if (!*why && named)
@@ -224,15 +319,113 @@ struct move_store *move_store_suspended(const char *path, char *why, size_t size
     return s;
 }
 
-void move_store_free(struct move_store *s)
+/* ---- a row of files ---- */
+
+static void no_file(int error, char *why, size_t size)
+{
+    snprintf(why, size, "no file can be made in %.200s for what it has on the GPU (FLYT_SUSPEND_FOLDER): %s",
+             folder_wanted(), error ? strerror(error) : "no memory");
+}
+
+struct move_store *move_store_kept(struct move_store *older, char *why, size_t size)
+{
+    char facts[160], id[CHECKPOINT_ID_TEXT];
+    int fd = unnamed_make(folder_wanted());
+    if (fd < 0 || !checkpoint_id_make(id)) {
+        no_file(fd < 0 ? errno : 0, why, size);
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    snprintf(facts, sizeof facts, "version=1\nid=%s\n%s%s%s", id, older ? "base=" : "", older ? older->id : "",
+             older ? "\n" : "");
+    struct move_store *s = suspended_new(fd, folder_wanted(), facts, why, size);
+    struct move_changes *own = s ? move_changes_new(id) : NULL;
+    if (!own) {
+        move_store_free(s);
+        if (!*why)
+            no_file(0, why, size);
+        return NULL;
+    }
+    s->kept = true;
+    s->older = older;
+    s->own = own;
+    memcpy(s->id, id, sizeof s->id);
+    move_store_changes(s, own, older ? older->own : NULL);
+    return s;
+}
+
+static uint64_t file_bytes(const struct move_store *s)
+{
+    struct stat file;
+    return fstat(s->fd, &file) == 0 ? (uint64_t)file.st_size : 0;
+}
+
+struct move_store_files move_store_files(const struct move_store *s)
+{
+    struct move_store_files files = { .count = 1, .newest = file_bytes(s) };
+    for (const struct move_store *older = s->older; older; older = older->older) {
+        files.count++;
+        if (older->older)
+            files.between += file_bytes(older);
+        else
+            files.oldest = file_bytes(older);
+    }
+    return files;
+}
+
+struct move_store *move_store_merge(struct move_store *s, char *why, size_t size)
+{
+    struct checkpoint_chain *chain = checkpoint_chain_new();
+    struct move_store *merged = calloc(1, sizeof *merged);
+    struct checkpoint_seal seal;
+    char reason[CHECKPOINT_WHY_SIZE] = "no memory";
+    bool good = chain && merged && checkpoint_seal_make(NULL, &seal);
+    if (merged)
+        merged->fd = good ? unnamed_make(folder_wanted()) : -1;
+    if (good && merged->fd < 0)
+        snprintf(reason, sizeof reason, "%s", strerror(errno));
+    good = good && merged->fd >= 0 && chain_fill(chain, s, reason) == 0 &&
+           checkpoint_chain_write(chain, merged->fd, &seal, reason) == 0;
+    checkpoint_chain_free(chain);
+    if (!good) {
+        snprintf(why, size, "%s", reason);
+        if (merged && merged->fd >= 0)
+            close(merged->fd);
+        free(merged);
+        return NULL;
+    }
+    merged->kept = merged->sealed = true;
+    memcpy(merged->key, seal.key, sizeof merged->key);
+    memcpy(merged->id, s->id, sizeof merged->id);
+    checkpoint_key_wipe(&seal, sizeof seal);
+    merged->own = s->own;                     /* nothing reads it in `s` any more */
+    s->own = NULL;
+    return merged;
+}
+
+/* ---- the end ---- */
+
+void move_store_drop(struct move_store *s)
 {
     if (!s)
         return;
     checkpoint_writer_free(s->writer);
     checkpoint_reader_free(s->reader);
+    checkpoint_chain_free(s->chain);
+    move_changes_free(s->own);
     close(s->fd);
     if (s->named)
         unlink(s->where);
     checkpoint_key_wipe(s, sizeof *s);
     free(s);
+}
+
+void move_store_free(struct move_store *s)
+{
+    while (s) {
+        struct move_store *older = s->older;
+        move_store_drop(s);
+        s = older;
+    }
 }

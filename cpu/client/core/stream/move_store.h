@@ -39,6 +39,15 @@ bool move_store_can_seal(char *why, size_t size);
    FLYT_SUSPEND_FOLDER, or TMPDIR, or /var/tmp; else the file, which must not be there yet, and goes with the store.
    NULL, with why. */
 struct move_store *move_store_suspended(const char *path, char *why, size_t size);
+/* For the recovery of a program (session/keeper.h): as move_store_suspended, without a name. older: only what has
+   changed since is written, and `older` stays as long as this one; NULL: everything is. Its parts may be read in any
+   order. NULL, with why. */
+struct move_store *move_store_kept(struct move_store *older, char *why, size_t size);
+/* How many files there are, with those that it needs; the bytes of this one and of the oldest, and of those between. */
+struct move_store_files { unsigned count; uint64_t newest, oldest, between; };
+struct move_store_files move_store_files(const struct move_store *);
+/* Writes another store that needs no older one, with what this one holds, which stays as it is. NULL, with why. */
+struct move_store *move_store_merge(struct move_store *, char *why, size_t size);
 struct move_changes;
 /* Before the first part: each is noted in `now`, and of one that is in `before` (NULL: none) only the changes are
    written. Both stay the caller's. */
@@ -46,14 +55,30 @@ void move_store_changes(struct move_store *, struct move_changes *now, const str
 /* Before the first part of the kind. count: how many objects of it there are. */
 int  move_store_kind(struct move_store *, unsigned kind, const char *name, uint64_t count);
 int  move_store_write(struct move_store *, const struct move_part *, const void *bytes);
+/* Whether there is use in asking for the part's hashes before its bytes. */
+bool move_store_compares(const struct move_store *, const struct move_part *);
+struct move_hashes;
+/* The part has these hashes. *at, *size: which bytes of the part must be read and given to move_store_write_at; size 0:
+   none, and the part is written. */
+int  move_store_look(struct move_store *, const struct move_part *, const struct move_hashes *, uint64_t *at,
+                     uint64_t *size);
+/* Writes a part of which only these bytes are here. The others are as in the store before. hashes: as of
+   move_store_look. */
+int  move_store_write_at(struct move_store *, const struct move_part *, struct move_hashes *hashes, uint64_t at,
+                         uint64_t size, const void *bytes);
 /* Nothing more is written. */
 int  move_store_finish(struct move_store *);
 /* Begins to read, from the first part on. */
 int  move_store_again(struct move_store *);
-/* The parts come in the order in which they were written. part->size: room for so many bytes, and how many there
-   are. */
+/* The parts come in the order in which they were written; those of a store that move_store_kept has made in any order.
+   part->size: room for so many bytes, and how many there are. */
 int  move_store_read(struct move_store *, struct move_part *, void *bytes);
+/* Nothing more is read, until move_store_again. */
+void move_store_rest(struct move_store *);
 const char *move_store_why(const struct move_store *);
+/* Those that it needs go with it. */
 void move_store_free(struct move_store *);
+/* As move_store_free, but those that it needs stay. */
+void move_store_drop(struct move_store *);
 
 #endif

@@ -33,6 +33,8 @@ static struct {
     size_t limit;
     uint64_t calls;
     bool told; /* that it fills */
+    bool renewed; /* it has begun anew once, or will */
+    atomic_bool awaits; /* it protects nothing before it begins anew */
     struct journal_text texts[JOURNAL_TEXTS];
     struct journal_owner owner;
     char why[256];
@@ -58,6 +60,7 @@ void journal_unprotect(const char *why)
     pthread_mutex_lock(&journal.lock);
     bool was = atomic_exchange(&journal_runs, false);
     if (was) {
+        atomic_store(&journal.awaits, false);
         snprintf(journal.why, sizeof journal.why, "%s", why);
         madvise(journal.now.bytes, journal.limit, MADV_DONTNEED); /* a thread may still be writing its entry there */
     }
@@ -66,7 +69,28 @@ void journal_unprotect(const char *why)
         log_warning("this program is not protected against the loss of its GPU server any more: %s", why);
 }
 
-const char *journal_why_unprotected(void) { return journal.why; }
+void journal_forget(const char *why)
+{
+    pthread_mutex_lock(&journal.lock);
+    bool was = journal_on();
+    if (was) {
+        snprintf(journal.why, sizeof journal.why, "%s", why);
+        atomic_store(&journal.awaits, true);
+        madvise(journal.now.bytes, journal.limit, MADV_DONTNEED);
+        journal.now.used = 0;
+        journal.calls = 0;
+        journal.told = false;
+        journal.renewed = true;
+    }
+    pthread_mutex_unlock(&journal.lock);
+    if (was)
+        log_info("this program is not protected against the loss of its GPU server until a checkpoint of what it has "
+                 "there is made: %s", why);
+}
+
+bool journal_protects(void) { return journal_on() && !atomic_load(&journal.awaits); }
+
+const char *journal_why_unprotected(void) { return journal_protects() ? "" : journal.why; }
 
 /* ---- entries ---- */
 
@@ -331,7 +355,7 @@ bool journal_draft_answer(uint32_t procedure, uint32_t xid, const uint8_t *body,
 bool journal_begin_anew(void)
 {
     struct journal_text texts[JOURNAL_TEXTS];
-    bool there = journal_text_open(texts);
+    bool there = journal_text_open(texts), again = false;
     pthread_mutex_lock(&journal.lock);
     bool anew = there && journal_on();
     if (anew) {
@@ -341,9 +365,13 @@ bool journal_begin_anew(void)
         journal.now = draft;
         journal.calls = 0;
         journal.told = false;
+        journal.renewed = true;
+        again = atomic_exchange(&journal.awaits, false);
         draft = before;
     }
     pthread_mutex_unlock(&journal.lock);
+    if (again)
+        log_info("this program is protected against the loss of its GPU server again");
     if (!anew)
         journal_text_close(texts);
     return anew;
@@ -354,7 +382,7 @@ bool journal_begin_anew(void)
 static bool holds(struct rpc_recorder *recorder)
 {
     (void)recorder;
-    return journal_on() && journal.owner.holds();
+    return journal_protects() && journal.owner.holds();
 }
 
 static void lost(struct rpc_recorder *recorder, const char *reason)
@@ -384,11 +412,12 @@ bool journal_open(const struct journal_owner *owner)
     }
     journal.now = (struct entries){ bytes, 0 };
     journal.owner = *owner;
+    journal.renewed = owner->fills;
     atomic_store(&journal_runs, true);
     return true;
 }
 
-bool journal_is_renewed(void) { return journal_on() && journal.owner.fills; }
+bool journal_is_renewed(void) { return journal_on() && journal.renewed; }
 
 uint64_t journal_bytes(void)
 {

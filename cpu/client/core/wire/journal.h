@@ -7,7 +7,8 @@
  * few bytes are kept themselves. What is printed is one text per descriptor, of which there is a fingerprint.
  *
  * The program is unprotected from the moment on at which something happens that cannot be repeated from this, or for
- * which there is no room. journal_unprotect says why, once, and the journal is dropped.
+ * which there is no room. journal_unprotect says why, once, and the journal is dropped. A session that is at another
+ * server, because it has moved, has a journal that awaits another beginning (journal_forget).
  */
 #ifndef FLYT_CLIENT_CORE_JOURNAL_H
 #define FLYT_CLIENT_CORE_JOURNAL_H
@@ -104,9 +105,14 @@ static inline bool journal_on(void)
 }
 /* ASIDE, or (false) BACK. */
 void journal_set_aside(bool);
-/* Whether it begins anew from time to time: then a server may have to know later where things lie. */
+/* Whether it begins anew from time to time, or has done so: then a server may have to know later where things lie. */
 bool journal_is_renewed(void);
 void journal_unprotect(const char *why);
+/* What has been written down counts for nothing any more. The program is not protected until the journal begins anew;
+   why: until then. Nobody adds anything meanwhile. Calls are written down from here on. */
+void journal_forget(const char *why);
+/* Whether what is written down protects the program. */
+bool journal_protects(void);
 /* Empty: it is protected, or was never to be. */
 const char *journal_why_unprotected(void);
 uint64_t journal_bytes(void);
