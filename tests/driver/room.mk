@@ -283,6 +283,16 @@ $(TESTS_DRIVER)-chain: tests/driver/chain.py $(CUDA_TEST_PROGRAMS) $(TESTS_DRIVE
 	$(call script,$(TESTS_DRIVER_CHAIN) $(TESTS_DRIVER_CHAINED))
 TESTS += $(TESTS_DRIVER)-chain "env FLYT_SOFTGPU_DEVICES=2 $(TESTS_DRIVER_CHAIN) build/cuda/peers"
 LONG_TESTS += "$(TESTS_DRIVER_CHAIN) $(CUDA_TEST_PROGRAMS)"
+# A driver with NVIDIA's rules for code images.
+$(TESTS_DRIVER)/strict/libcuda.so.1: $(BUILD)/tests/driver/strict_driver.o $(BUILD)/cpu/code/fatbin.o | $(PROGRAMS)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -shared -o $@ $^ -Wl,-soname,libcuda.so.1 -Wl,--no-as-needed -L$(BIN) -l:libsoftgpu.so \
+	    -llz4 -lzstd -ldl
+TESTS_DRIVER_STRICT := $(addprefix build/cuda/,vector_add linked memory-rdc dynamic)
+$(TESTS_DRIVER)-strict: tests/driver/strict.py $(TESTS_DRIVER)/strict/libcuda.so.1 $(TESTS_DRIVER_STRICT) | $(PROGRAMS)
+	$(call script,tests/driver/strict.py $(BIN) $(TESTS_DRIVER)/strict $(TESTS_DRIVER_STRICT))
+TESTS += $(TESTS_DRIVER)-strict
+
 # A driver that does not clear.
 $(TESTS_DRIVER)-dirty: tests/driver/dirty.py build/cuda/fresh | $(PROGRAMS)
 	$(call script,tests/driver/dirty.py $(BIN) build/cuda/fresh)

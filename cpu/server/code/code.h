@@ -37,6 +37,8 @@ struct module {
     enum code_state state;
     CUresult result;
     CUmodule handle;
+    void *library;                        /* CUlibrary that the module is of; NULL: it was loaded by itself */
+    void *wrapper;                        /* what the driver reads until the library ends */
     struct function *functions;
     struct texref *texrefs;               /* texture and surface references; under session.lock */
     layout_image *layouts;                /* only where the driver does not give them */
@@ -76,7 +78,8 @@ struct image *image_find(struct session *, const void *hash);
 void images_free(struct session *);
 /* Takes over the bytes (one more than `size`), also after an error, and writes their hash. Under session.lock. */
 CUresult image_add_linked(struct session *, uint8_t *bytes, size_t size, uint8_t *hash);
-/* Bytes to hand to cuModuleLoadData: the image itself or a wrapper built around it. *wrapper is to be freed. */
+/* What describes the code to a driver: the image itself, or a wrapper built around it where a program was
+   device-linked. *wrapper, which may be NULL, is to be freed; it points into the image. */
 CUresult image_loadable(const struct image *, const void **data, void **wrapper);
 
 /* ---- the loader: one thread (loader.c), and what waits for it (loader_queue.c) ---- */

@@ -16,26 +16,81 @@
 
 /* ---- the jobs ---- */
 
+static CUresult load_alone(const struct gpu *gpu, struct module *module, const void *data, char *log)
+{
+    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+    void *values[] = { log, (void *)(uintptr_t)FLYT_MAX_LOG };
+    return gpu->ModuleLoadDataEx(&module->handle, data, 2, options, values);
+}
+
+/* NVIDIA's driver links the parts of a device-linked program for its GPU, if the program has no machine code for it. It
+   takes a wrapper that has parts only from cuLibraryLoadData, to which NVIDIA's runtime gives it. cuModuleLoadDataEx
+   says "Binary format for key='0', ident='' is not recognized" (driver 580). */
+static bool needs_library(const struct gpu *gpu, const void *wrapper)
+{
+#if CUDA_VERSION >= 12000
+    return wrapper && gpu_is_nvidia(gpu) && gpu->LibraryLoadData && gpu->LibraryGetModule && gpu->LibraryUnload;
+#else
+    (void)gpu, (void)wrapper;
+    return false;
+#endif
+}
+
+/* There is no log: the driver may compile later than here, and would write to memory that is somebody else's. */
+static CUresult load_library(const struct gpu *gpu, struct module *module, const void *data)
+{
+#if CUDA_VERSION >= 12000
+    CUlibraryOption options[] = { CU_LIBRARY_BINARY_IS_PRESERVED };
+    void *values[] = { (void *)1 };
+    CUlibrary library;
+    CUresult r = gpu->LibraryLoadData(&library, data, NULL, NULL, 0, options, values, 1);
+    if (r != CUDA_SUCCESS)
+        return r;
+    module->library = library;
+    return gpu->LibraryGetModule(&module->handle, library);
+#else
+    (void)gpu, (void)module, (void)data;
+    return CUDA_ERROR_NOT_SUPPORTED;
+#endif
+}
+
+static void handle_end(const struct gpu *gpu, struct module *module)
+{
+#if CUDA_VERSION >= 12000
+    if (module->library)
+        gpu->LibraryUnload(module->library);
+#endif
+    if (!module->library && module->handle)
+        gpu->ModuleUnload(module->handle);
+    free(module->wrapper);
+    module->library = NULL;
+    module->handle = NULL;
+    module->wrapper = NULL;
+}
+
 /* Without session.lock: nobody else reads or writes a module in state LOADING, nor its image's bytes. */
 static CUresult loader_do_load(struct session *session, struct module *module, char *log)
 {
+    const struct gpu *gpu = session->gpu;
     const void *data;
-    void *wrapper;
-    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
-    void *values[] = { log, (void *)(uintptr_t)FLYT_MAX_LOG };
-    CUresult r = image_loadable(module->image, &data, &wrapper);
-    if (r == CUDA_SUCCESS) {
-        struct charge charge = charge_begin(session, module->context);
-        r = session->gpu->ModuleLoadDataEx(&module->handle, data, 2, options, values);
-        if (r == CUDA_SUCCESS && (r = charge_end(session, &charge)) != CUDA_SUCCESS) {
-            session->gpu->ModuleUnload(module->handle);
-            module->handle = NULL;
-            charge_end(session, &charge);
-        }
-        charge_finish(session);
+    CUresult r = image_loadable(module->image, &data, &module->wrapper);
+    if (r != CUDA_SUCCESS)
+        return r;
+    struct charge charge = charge_begin(session, module->context);
+    r = needs_library(gpu, module->wrapper) ? load_library(gpu, module, data) : load_alone(gpu, module, data, log);
+    CUresult charged = r == CUDA_SUCCESS ? charge_end(session, &charge) : CUDA_SUCCESS;
+    if (r != CUDA_SUCCESS)
+        module->handle = NULL;
+    if (r != CUDA_SUCCESS || charged != CUDA_SUCCESS)
+        handle_end(gpu, module);
+    if (charged != CUDA_SUCCESS)
+        charge_end(session, &charge);
+    charge_finish(session);
+    if (!module->library) {
+        free(module->wrapper);
+        module->wrapper = NULL;
     }
-    free(wrapper);
-    return r;
+    return r != CUDA_SUCCESS ? r : charged;
 }
 
 static void loader_load_job(struct session *session, struct job *job)
@@ -117,9 +172,11 @@ static void loader_unload_job(struct session *session, struct module *module)
 {
     if (module->handle && context_use(session, module->context) == CUDA_SUCCESS) {
         struct charge charge = charge_begin(session, module->context);
-        session->gpu->ModuleUnload(module->handle);
+        handle_end(session->gpu, module);
         charge_end(session, &charge);
         charge_finish(session);
+    } else if (module->library) {
+        handle_end(session->gpu, module);                 /* a module ends with its context, a library does not */
     }
     pthread_mutex_lock(&session->lock);
     module->image->references--;

@@ -42,6 +42,29 @@ static void gpu_software_path(char *path, size_t size)
     snprintf(path, size, "libsoftgpu.so");
 }
 
+/* What only the software GPU has. */
+static void gpu_fill_software(void *library, struct gpu *gpu)
+{
+    *(void **)&gpu->last_log = dlsym(library, "softgpu_last_log");
+    *(void **)&gpu->extent = dlsym(library, "softgpu_extent");
+    *(void **)&gpu->graphs = dlsym(library, "softgpu_graphs");
+    *(void **)&gpu->absences = dlsym(library, "softgpu_absences");
+    *(void **)&gpu->releases = dlsym(library, "softgpu_releases");
+    *(void **)&gpu->register_shut = dlsym(library, "softgpu_register_shut");
+    *(void **)&gpu->shut = dlsym(library, "softgpu_shut");
+    *(void **)&gpu->capability = dlsym(library, "softgpu_capability");
+    *(void **)&gpu->limits = dlsym(library, "softgpu_limits");
+    *(void **)&gpu->adopt_memory = dlsym(library, "softgpu_adopt_memory");
+    *(void **)&gpu->place_object = dlsym(library, "softgpu_place_object");
+    *(void **)&gpu->retire_object = dlsym(library, "softgpu_retire_object");
+    *(void **)&gpu->place_heap = dlsym(library, "softgpu_place_heap");
+    *(void **)&gpu->heap = dlsym(library, "softgpu_heap");
+    *(void **)&gpu->heap_state = dlsym(library, "softgpu_heap_state");
+    *(void **)&gpu->place_module = dlsym(library, "softgpu_place_module");
+    *(void **)&gpu->module_place = dlsym(library, "softgpu_module_place");
+    *(void **)&gpu->host_view = dlsym(library, "softgpu_host_view");
+}
+
 /* Fills the table from the driver that dlopen gave; path is for messages. */
 static int gpu_fill(void *library, const char *path, const char *kind, struct gpu *gpu, char *error)
 {
@@ -61,24 +84,6 @@ static int gpu_fill(void *library, const char *path, const char *kind, struct gp
         dlclose(library);
         return -1;
     }
-    *(void **)&gpu->last_log = dlsym(library, "softgpu_last_log");
-    *(void **)&gpu->extent = dlsym(library, "softgpu_extent");
-    *(void **)&gpu->graphs = dlsym(library, "softgpu_graphs");
-    *(void **)&gpu->absences = dlsym(library, "softgpu_absences");
-    *(void **)&gpu->releases = dlsym(library, "softgpu_releases");
-    *(void **)&gpu->register_shut = dlsym(library, "softgpu_register_shut");
-    *(void **)&gpu->shut = dlsym(library, "softgpu_shut");
-    *(void **)&gpu->capability = dlsym(library, "softgpu_capability");
-    *(void **)&gpu->limits = dlsym(library, "softgpu_limits");
-    *(void **)&gpu->adopt_memory = dlsym(library, "softgpu_adopt_memory");
-    *(void **)&gpu->place_object = dlsym(library, "softgpu_place_object");
-    *(void **)&gpu->retire_object = dlsym(library, "softgpu_retire_object");
-    *(void **)&gpu->place_heap = dlsym(library, "softgpu_place_heap");
-    *(void **)&gpu->heap = dlsym(library, "softgpu_heap");
-    *(void **)&gpu->heap_state = dlsym(library, "softgpu_heap_state");
-    *(void **)&gpu->place_module = dlsym(library, "softgpu_place_module");
-    *(void **)&gpu->module_place = dlsym(library, "softgpu_module_place");
-    *(void **)&gpu->host_view = dlsym(library, "softgpu_host_view");
     return 0;
 }
 
@@ -167,6 +172,7 @@ static int gpu_open_kind(const char *kind, struct gpu *gpu, char *error)
         }
         if (gpu_fill(library, path, "software", gpu, error) < 0)
             return -1;
+        gpu_fill_software(library, gpu);
         return gpu_start(gpu, error);
     }
     snprintf(error, GPU_ERROR_SIZE, "there is no GPU of kind \"%s\"; auto, nvidia, software and null are", kind);
@@ -204,6 +210,8 @@ int gpu_open(const char *kind, const struct gpu **out, char *error)
     pthread_mutex_unlock(&gpu_lock);
     return result;
 }
+
+bool gpu_is_nvidia(const struct gpu *gpu) { return strcmp(gpu->kind, "nvidia") == 0; }
 
 const char *gpu_error_name(const struct gpu *gpu, CUresult result, char *buffer, size_t size)
 {

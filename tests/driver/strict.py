@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""strict.py BIN FOLDER PROGRAM...: programs through a server with `--gpu nvidia`; TAP on stdout.
+
+shows: code and kernels: device-linked programs run with a driver that takes their images only as NVIDIA's does
+
+FOLDER holds a libcuda.so.1 that is the software GPU with those rules (strict_driver.c).
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from testlib import plan, result  # noqa: E402
+
+BIN, DRIVER = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+
+
+def run(program, address):
+    try:
+        done = subprocess.run([f"{BIN}/flyt-run", "--server", address, program], capture_output=True, text=True,
+                              errors="replace", timeout=200)
+    except subprocess.TimeoutExpired:
+        return "does not end"
+    if done.returncode == 0:
+        return None
+    return f"ends with {done.returncode}: {done.stdout[-500:]}{done.stderr[-1500:]}"
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="flyt-strict-") as folder, open(f"{folder}/log", "w+") as log:
+        address = f"unix://{folder}/server"
+        server = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "nvidia", "--listen", address], text=True,
+                                  stdout=subprocess.PIPE, stderr=log,
+                                  env={**os.environ, "LD_LIBRARY_PATH": f"{DRIVER}:{BIN}"})
+        try:
+            if "listening on" not in server.stdout.readline():
+                log.seek(0)
+                sys.exit(f"the server does not start: {log.read()}")
+            for program in sys.argv[3:]:
+                result(os.path.basename(program), run(program, address))
+        finally:
+            server.terminate()
+            server.wait(20)
+        log.seek(0)
+        ended = [line for line in log if "worker-ended" in line and "signal=" in line]
+        result("no worker of the server ended by a signal", "".join(ended) or None)
+    return plan()
+
+
+sys.exit(main())
