@@ -141,19 +141,6 @@ uint64_t stream_base(flyt_id wire)
     return s ? atomic_load(&s->base) : 0;
 }
 
-struct bases {
-    const uint64_t *of;
-    size_t count;
-};
-
-static void rebase(struct client_stream *s, void *context)
-{
-    const struct bases *bases = context;
-    atomic_store(&s->base, s->wire < bases->count ? bases->of[s->wire] : 0);
-}
-
-void streams_rebase(const uint64_t *bases, size_t count) { stream_each(rebase, &(struct bases){ bases, count }); }
-
 bool progress_direct(flyt_id wire, struct client_stream *s)
 {
     uint32_t index = wire - FLYT_FIRST_STREAM;

@@ -372,6 +372,19 @@ void stream_moved(struct move *move, bool moved)
     stream_each(stream_adopt, NULL);
 }
 
+struct bases {
+    const uint64_t *of;
+    size_t count;
+};
+
+static void rebase(struct client_stream *s, void *context)
+{
+    const struct bases *bases = context;
+    atomic_store(&s->base, s->wire < bases->count ? bases->of[s->wire] : 0);
+}
+
+void streams_rebase(const uint64_t *bases, size_t count) { stream_each(rebase, &(struct bases){ bases, count }); }
+
 /* ---- finding ---- */
 
 static void per_thread_end(void *mine)

@@ -109,6 +109,9 @@ int client_stream_find(core_context *, core_stream, struct client_stream **out);
 int client_stream_enter(core_context *, core_stream, struct client_stream **out); /* context_enter, then the same */
 /* All streams of all contexts, also destroyed ones whose id is not used again yet. visit takes no lock. */
 void stream_each(void (*visit)(struct client_stream *, void *), void *context);
+/* The session goes on at another server, where each stream counts its calls from 0 again. bases: what stream_base is to
+   be from here on, of the ids below count; 0 of all others. No server says anything meanwhile. */
+void streams_rebase(const uint64_t *bases, size_t count);
 /* A token for a structure that is no stream of the server's, up to stream_return. 0: no memory. */
 core_stream stream_lend(struct client_stream *, core_context *);
 void stream_return(core_stream);
@@ -174,9 +177,6 @@ bool progress_direct(flyt_id wire, struct client_stream *);
 void stream_progress(const struct client_session *, flyt_id wire, uint64_t done);      /* so says a reply */
 /* The number that the stream of this id had when the session came to its server; 0: there is no such stream. */
 uint64_t stream_base(flyt_id wire);
-/* bases: what stream_base is to be from here on, of the ids below count; 0 of all others. No server says anything
-   meanwhile. */
-void streams_rebase(const uint64_t *bases, size_t count);
 void stream_ended(struct client_stream *, uint64_t number); /* everything up to number has ended */
 void stream_finished(struct client_stream *, uint64_t number); /* so says the answer to a call that waited for it */
 bool stream_is_published(const struct client_stream *);
@@ -204,8 +204,6 @@ bool stream_alone_idle(struct client_stream *); /* it has nothing under way, wha
 /* Nothing unfinished precedes a new call in it (the legacy stream: nor in the context's blocking streams). */
 bool stream_known_idle(struct client_stream *);
 bool stream_known_light(struct client_stream *); /* the same, looking at weighty calls only */
-/* And what kernels printed has come, or none has run since it last came: a synchronisation need not ask. */
-bool stream_known_heard(struct client_stream *);
 bool stream_context_idle(core_context *);
 bool stream_others_idle(const struct client_stream *);      /* the other streams of its context */
 void stream_context_ended(core_context *, uint64_t sent);   /* a synchronisation says so of its first `sent` calls */
