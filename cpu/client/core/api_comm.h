@@ -1,5 +1,5 @@
 /*
- * api_comm.h: communicators (session/comm.c): collectives between the memories of GPUs, and the links that they use
+ * api_comm.h: communicators (copy/comm.c): collectives between the memories of GPUs, and the links that they use
  * (cpu_rpc_prot.x, "Links", "Communicators"). Where `why` is a parameter it has CORE_WHY_SIZE bytes, and says after a
  * failure what the server said, or nothing.
  */
@@ -33,9 +33,9 @@ CORE_API int core_link_join(uint32_t link, const char *server, const uint8_t *ha
                             char *why);
 CORE_API int core_link_close(uint32_t link);
 
-/* links: one for each rank. place: 16 bytes that only ranks of this communicator know. Waits. */
 /* Names a communicator; no later one has the same name. 0 names none. */
 typedef uint64_t core_comm;
+/* links: one for each rank. place: 16 bytes that only ranks of this communicator know. Waits. */
 CORE_API int core_comm_create(core_context *, const uint8_t place[16], unsigned rank, const uint32_t *links,
                               unsigned ranks, core_comm *, char *why);
 /* Numbers as in cpu/comm; see there. factor_at: where the factor is on the device; 0: it is in `factor`. */

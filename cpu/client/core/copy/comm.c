@@ -1,4 +1,7 @@
-/* comm.c: communicators and their links: see api_comm.h. */
+/*
+ * comm.c: communicators and their links: see api_comm.h. What the client manager does for links is in
+ * session/link_offer.c.
+ */
 #include "cpu/client/core/api_comm.h"
 
 #include <pthread.h>
@@ -6,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/client/core/session/attach.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/stream/op.h"
@@ -155,41 +157,6 @@ int core_link_join(uint32_t link, const char *server, const uint8_t *handles, un
                          &result);
     say(why, result.why);
     xdr_free(ENCODE(link_join_result), &result);
-    return code;
-}
-
-/* A client manager takes one such question of a program at a time. No program of another end is waited for. */
-static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
-
-bool core_links_managed(void)
-{
-    CANCEL_DEFERRED;
-    return !core_enter() && manager_gives_servers();
-}
-
-int core_link_offer(uint8_t offer[CORE_LINK_OFFER_SIZE], char *why)
-{
-    CANCEL_DEFERRED;
-    int code = core_enter();
-    say(why, NULL);
-    if (code)
-        return code;
-    pthread_mutex_lock(&asking);
-    code = manager_offer_link(offer, why, CORE_WHY_SIZE);
-    pthread_mutex_unlock(&asking);
-    return code;
-}
-
-int core_link_take(const uint8_t offer[CORE_LINK_OFFER_SIZE], unsigned connections, char *address, char *why)
-{
-    CANCEL_DEFERRED;
-    int code = core_enter();
-    say(why, NULL);
-    if (code)
-        return code;
-    pthread_mutex_lock(&asking);
-    code = manager_take_link(offer, connections, address, why, CORE_WHY_SIZE);
-    pthread_mutex_unlock(&asking);
     return code;
 }
 
