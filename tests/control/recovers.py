@@ -6,6 +6,10 @@
 shows: recovery: with `vm set --recovery journal` a program goes on after the loss of its worker, its GPU server and its
    node, with the same values and the same ID; listings and events say so; one whose worker is lost before its node
    has come back to a cluster manager that was started again waits for the node
+shows: recovery: a program that has moved is protected again, with `journal`, and goes on after the loss of its new
+   GPU server with the same ID
+shows: recovery: a program whose client manager is away when its worker is lost waits for the next one, and goes on with
+   the same ID
 shows: recovery: a program that is not protected any more is shown as such, with the reason, and gets error 46; one
    that is to have no recovery gets 46 too; a wish that makes no sense is refused
 shows: recovery: with `vm set --recovery checkpoint:TIME` a program goes on likewise, some checkpoints after its begin
@@ -46,7 +50,8 @@ class Program:
         self.cluster, self.last = cluster, 0
         self.log = open(f"{cluster.dir}/program.log", "a", encoding="utf-8")
         before = {row["id"] for row in cluster.rows("program", "list")}
-        self.process = subprocess.Popen([f"{BIN}/flyt-run", sys.executable, "-c", PROGRAM], env=cluster.env,
+        self.process = subprocess.Popen([f"{BIN}/flyt-run", sys.executable, "-c", PROGRAM],
+                                        env={**cluster.env, "FLYT_LOG": "info"},
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True)
         assert self.process.stdout.readline() == "ready 0\n"
         until(lambda: {row["id"] for row in cluster.rows("program", "list")} - before, "it is listed")
@@ -136,6 +141,23 @@ def protected(cluster):
     return a
 
 
+def without_its_manager(cluster, a):
+    known, words = a.row()["id"], "is away; this program waits for it"
+    again = cluster.kill("client-manager")
+    before = read(a.log.name).count(words)
+    for pid in cluster.server_pids():
+        kill_all(workers(pid))
+
+    def manager_comes():
+        until(lambda: read(a.log.name).count(words) > before, "it waits for the client manager")
+        again()
+
+    a.goes_on(manager_comes)
+    until(lambda: cluster.command("program", "list").returncode == 0 and cluster.rows("program", "list"), "it is listed")
+    assert a.row()["id"] == known, (known, a.row())
+    ok("the worker was killed while the client manager was away: the program goes on as the same one")
+
+
 def before_its_node(cluster, a):
     """The cluster manager begins anew, and does not know yet where the program's server listens."""
     known, node = a.row()["id"], a.node()
@@ -154,6 +176,21 @@ def before_its_node(cluster, a):
     a.goes_on(node_comes)
     assert a.row()["id"] == known, (known, a.row())
     ok("the worker was killed while the cluster manager knew no address of the server: the program waits for its node")
+
+
+def moved(cluster, a):
+    known, words = a.row()["id"], "is protected against the loss of its GPU server again"
+    before, other = read(a.log.name).count(words), "node-1" if a.node() == "node-2" else "node-2"
+    cluster.run("program", "migrate", str(known), "--to", other)
+    until(lambda: read(a.log.name).count(words) > before, "it is protected at the new server")
+    until(lambda: a.node() == other and a.row()["recovery"] != "unprotected", "listings say so")
+    a.goes_on()
+    for pid in cluster.server_pids():
+        kill_all([*workers(pid), pid])
+    for _ in range(3):
+        a.goes_on()
+    assert a.row()["id"] == known and a.row()["state"] == "running", (known, a.row())
+    ok("a program that had moved lost its GPU server: it goes on as the same one")
 
 
 def unprotected(cluster, a):
@@ -219,7 +256,9 @@ def main():
     with Cluster() as cluster:
         try:
             a = protected(cluster)
+            without_its_manager(cluster, a)
             before_its_node(cluster, a)
+            moved(cluster, a)
             unprotected(cluster, a)
             checkpointed(cluster)
             off(cluster)

@@ -303,15 +303,20 @@ static bool ask_as_before(manager_answer *answer)
            manager_wait(answer);
 }
 
+/* How long a program that makes its session again waits for a client manager that has ended: one that begins anew knows
+   it, and it keeps its ID. */
+#define MANAGER_AWAY_NS (60 * CLOCK_NS_PER_SECOND)
+
 /* A place for this program, which has had one. False: the client manager does not know it, or has gone away. */
 static bool ask_until_known(manager_answer *answer)
 {
     enum { TRIES = 3, PAUSE_MS = 200 };
+    const uint64_t until = clock_now() + MANAGER_AWAY_NS;
     /* The first question may be answered by what has just become of its server, the next one is for another one. */
     for (unsigned tries = 0; tries < TRIES; tries++) {
         if (tries)
             nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * CLOCK_NS_PER_MS }, NULL);
-        if (!ask_as_before(answer) && (attach_wait_over() || !manager_come_back(0) || !ask_as_before(answer)))
+        if (!ask_as_before(answer) && (attach_wait_over() || !manager_await_back(until) || !ask_as_before(answer)))
             return false;
         if (answer->status.code != MANAGER_LOST)
             return true;
@@ -554,8 +559,11 @@ static bool resume(rpc_client *client, uint64_t move)
     return back;
 }
 
+/* AWAY: nobody answers. UNKNOWN: the client manager does not know this program. */
+enum back { BACK, AWAY, UNKNOWN };
+
 /* The old client is kept: another thread may be about to look at it. */
-bool manager_come_back(uint64_t move)
+static enum back back_try(uint64_t move)
 {
     char uri[4096], error[RPC_ERROR_SIZE] = "";
     rpc_channel *channel;
@@ -564,14 +572,31 @@ bool manager_come_back(uint64_t move)
     snprintf(uri, sizeof uri, "%s%s", strncmp(given, "unix://", 7) ? "unix://" : "", given);
     if (rpc_channel_connect(uri, MANAGER_HURRY_MS, &channel, error) != 0 ||
         rpc_client_create(channel, &manager_program, MANAGER_DEAD_SECONDS, NULL, NULL, &client, error) != 0)
-        return false;
+        return AWAY;
     rpc_client_set_spinning(client, false);
     if (!resume(client, move)) {
+        const bool lost = rpc_client_lost(client);
         rpc_client_destroy(client);
-        return false;
+        return lost ? AWAY : UNKNOWN;
     }
     manager = client;
-    return true;
+    return BACK;
+}
+
+bool manager_come_back(uint64_t move) { return back_try(move) == BACK; }
+
+bool manager_await_back(uint64_t until)
+{
+    enum { PAUSE_MS = 200 };
+    enum back back;
+    bool said = false;
+    while ((back = back_try(0)) == AWAY && clock_now() < until && !attach_wait_over()) {
+        if (!said)
+            log_warning("the client manager at %s is away; this program waits for it", manager_socket());
+        said = true;
+        nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * CLOCK_NS_PER_MS }, NULL);
+    }
+    return back == BACK;
 }
 
 void manager_let_go(void)
