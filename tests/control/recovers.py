@@ -153,7 +153,8 @@ def without_its_manager(cluster, a):
         again()
 
     a.goes_on(manager_comes)
-    until(lambda: cluster.command("program", "list").returncode == 0 and cluster.rows("program", "list"), "it is listed")
+    until(lambda: cluster.command("program", "list").returncode == 0 and cluster.rows("program", "list"),
+          "it is listed")
     assert a.row()["id"] == known, (known, a.row())
     ok("the worker was killed while the client manager was away: the program goes on as the same one")
 
