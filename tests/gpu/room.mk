@@ -3,5 +3,15 @@ build/gpu/facts: tests/gpu/facts.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -pthread -isystem $(CUDA_INCLUDE) $< -o $@ -ldl
 
+# cases: kernels of single instructions and the like, whose results on two drivers are compared: tests/gpu/cases.c.
+build/gpu/cases: tests/gpu/cases.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -pthread -isystem $(CUDA_INCLUDE) $< -o $@ -ldl
+build/gpu/cases.txt: tests/gpu/cases.py tests/gpu/lanes.py tests/gpu/values.py tests/ptx/forms.py tests/ptx/forms.txt
+	tests/gpu/cases.py $(@D) --ptxas $(dir $(NVCC))ptxas
+build/gpu/compare.py: tests/gpu/compare.py
+	@mkdir -p $(@D)
+	cp $< $@
+
 .PHONY: gpu-facts
-gpu-facts: build/gpu/facts
+gpu-facts: build/gpu/facts build/gpu/cases build/gpu/cases.txt build/gpu/compare.py
