@@ -81,18 +81,12 @@ static void admin_fill_status(struct cluster *cluster, admin_status_result *out)
         .waiting = (u_int)cluster->queue_length,
         .last_event = cluster->events.next - 1,
         .moves = cluster->move_counts,
+        .vms_connected = (u_int)cluster->vms_connected,
+        .unencrypted = (u_int)cluster->unencrypted,
     };
     out->moves.under_way = moves_under_way(cluster);
-    for (size_t i = 0; i < cluster->nodes.count; i++) {
-        const struct node *node = map_at(&cluster->nodes, i);
-        out->nodes_up += node->state == ADMIN_NODE_UP;
-        out->unencrypted += node->session && !conn_encrypted(node->session->conn);
-    }
-    for (size_t i = 0; i < cluster->vms.count; i++) {
-        const struct vm *vm = map_at(&cluster->vms, i);
-        out->vms_connected += vm->session != NULL;
-        out->unencrypted += vm->session && !conn_encrypted(vm->session->conn);
-    }
+    for (size_t i = 0; i < cluster->nodes.count; i++)
+        out->nodes_up += ((const struct node *)map_at(&cluster->nodes, i))->state == ADMIN_NODE_UP;
     for (size_t i = 0; i < cluster->pool.count; i++) {
         const struct place_gpu *gpu = &cluster->pool.gpus[i];
         out->gpus += gpu->owner != NULL;

@@ -123,16 +123,20 @@ void admin_handle_usage(struct conn *conn, struct loop_call *call, void *object)
         call_reply(call, &result);
         return;
     }
-    for (size_t i = 0; args->after == 0 && i < cluster->servers.count; i++)
-        usage_accrue(cluster, map_at(&cluster->servers, i));
     if (!usage_read(cluster, args->after, &at)) {
         result.status = (ctl_status){ CTL_BUSY, (char *)"rows were summed while they were read: ask again" };
         call_reply(call, &result);
         return;
     }
-    for (; at < usage->count && result.rows.rows_len < CTL_MAX_PAGE; at++)
-        if (usage->rows[at] && is_wanted(&usage->rows[at]->row, args))
-            usage_row(usage->rows[at], &rows[result.rows.rows_len++]);
+    for (; at < usage->count && result.rows.rows_len < CTL_MAX_PAGE; at++) {
+        struct used *used = usage->rows[at];
+        if (!used || !is_wanted(&used->row, args))
+            continue;
+        struct server *server = used->back ? map_get_id(&cluster->servers, used->row.server) : NULL;
+        if (server) /* that of each row, and not all servers at once, which would hold the loop */
+            usage_accrue(cluster, server);
+        usage_row(used, &rows[result.rows.rows_len++]);
+    }
     result.next = usage_read_on(cluster, at);
     result.more = at < usage->count;
     if (!result.more)

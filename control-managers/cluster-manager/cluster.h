@@ -245,6 +245,7 @@ struct cluster_session {
     struct hello hello;
     char who[WHO_SIZE]; /* of an administrator */
     bool denied;        /* the call for which this connection ends is noted */
+    bool counted;       /* in vms_connected, unencrypted: it is the session of its node or VM */
     struct cluster *cluster;
     struct conn *conn;
     enum endpoint endpoint;
@@ -307,6 +308,8 @@ struct cluster {
     uint64_t incarnation, next_id, id_limit;
     int64_t started;
     uint64_t settled;                             /* loop_now: until then nodes that are away are waited for */
+    size_t vms_connected, unencrypted;            /* sessions of VMs; of nodes and VMs, without TLS */
+    size_t next_look;                             /* node_tick goes on there: nodes, then VMs */
     size_t vms_awaited;                           /* have GPU servers, and have not said which programs run */
     uint64_t vms_digest;                          /* of the entitlements, as loaded last; 0: they are others now */
     struct ticket_signer *signer, *signer_before; /* keys.c */
@@ -518,7 +521,7 @@ void program_refused(struct cluster *, struct program *, const char *why); /* it
 bool rate_passes(struct rate *, uint32_t burst, uint32_t per_second);
 void client_session_gone(struct cluster *, struct vm *);
 void client_silence_begin(struct cluster *, struct vm *);
-void client_tick(struct cluster *); /* looks for VMs that are connected and silent */
+void client_look(struct cluster *, struct vm *); /* whether it is connected and silent */
 extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew,
     client_handle_events, client_handle_transport, client_handle_unreached, client_handle_moved,
     client_handle_progress, client_handle_thawed, client_handle_status;

@@ -16,7 +16,7 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { TICK_MS = 500 };
+enum { TICK_MS = 500, SLICE_NS = 1000000, SLICE_MS = 5 };
 
 static struct event_about about(const struct node *node)
 {
@@ -475,29 +475,43 @@ static void tick_due(struct loop_timer *timer, void *context)
     node_tick(context);
 }
 
+static void look_at_node(struct cluster *cluster, struct node *node)
+{
+    double silent = (double)(loop_now(cluster->loop) - node->heard) / 1000;
+    char why[256];
+    health_tick(cluster, node);
+    /* One that was only made known has not gone away. */
+    bool never_came = node->state == ADMIN_NODE_AWAY && !node->row.last_heard && !node->server_count;
+    if (node->state == ADMIN_NODE_LOST || never_came)
+        return;
+    if (silent > CTL_DEAD_SECONDS && node->session)
+        conn_close(node->session->conn, "the node manager is silent");
+    if (silent > cluster->values->lost) {
+        snprintf(why, sizeof why, "node %s has been silent for %.0f s", node->row.name, silent);
+        node_lose(cluster, node, why);
+    } else if (silent > cluster->values->suspect && node->state == ADMIN_NODE_UP) {
+        suspect(cluster, node);
+    }
+}
+
+/* Nodes and VMs are looked at in slices, since 20,000 VMs take several milliseconds. One that comes or goes between two
+   slices may move another past the place where the look goes on: that one is looked at in the next turn. */
 void node_tick(struct cluster *cluster)
 {
-    uint64_t now = loop_now(cluster->loop);
-    loop_timer_start(cluster->loop, &cluster->tick, TICK_MS, tick_due, cluster);
-    if (!cluster->loaded)
-        return;
-    client_tick(cluster);
-    for (size_t i = 0; i < cluster->nodes.count; i++) {
-        struct node *node = map_at(&cluster->nodes, i);
-        double silent = (double)(now - node->heard) / 1000;
-        char why[256];
-        health_tick(cluster, node);
-        /* One that was only made known has not gone away. */
-        bool never_came = node->state == ADMIN_NODE_AWAY && !node->row.last_heard && !node->server_count;
-        if (node->state == ADMIN_NODE_LOST || never_came)
-            continue;
-        if (silent > CTL_DEAD_SECONDS && node->session)
-            conn_close(node->session->conn, "the node manager is silent");
-        if (silent > cluster->values->lost) {
-            snprintf(why, sizeof why, "node %s has been silent for %.0f s", node->row.name, silent);
-            node_lose(cluster, node, why);
-        } else if (silent > cluster->values->suspect && node->state == ADMIN_NODE_UP) {
-            suspect(cluster, node);
+    const uint64_t until = uv_hrtime() + SLICE_NS;
+    size_t *next = &cluster->next_look;
+    const bool all = cluster->loaded;
+    for (; all && *next < cluster->nodes.count + cluster->vms.count; ++*next) {
+        const size_t nodes = cluster->nodes.count;
+        if (uv_hrtime() >= until) {
+            loop_timer_start(cluster->loop, &cluster->tick, SLICE_MS, tick_due, cluster);
+            return;
         }
+        if (*next < nodes)
+            look_at_node(cluster, map_at(&cluster->nodes, *next));
+        else
+            client_look(cluster, map_at(&cluster->vms, *next - nodes));
     }
+    *next = 0;
+    loop_timer_start(cluster->loop, &cluster->tick, TICK_MS, tick_due, cluster);
 }

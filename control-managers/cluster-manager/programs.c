@@ -569,21 +569,17 @@ static void reclaim(struct cluster *cluster, struct vm *vm, double silent)
     conn_close(vm->session->conn, "the VM is silent");
 }
 
-void client_tick(struct cluster *cluster)
+void client_look(struct cluster *cluster, struct vm *vm)
 {
-    uint64_t now = loop_now(cluster->loop);
-    for (size_t i = 0; i < cluster->vms.count; i++) {
-        struct vm *vm = map_at(&cluster->vms, i);
-        double silent = (double)(now - vm->heard) / 1000;
-        struct event_about which = { .vm = vm->row.name };
-        if (!vm->session || silent < cluster->values->suspended)
-            continue;
-        if (!vm->suspended)
-            cluster_event(cluster, ADMIN_WARNING, "vm-suspended", &which, "it has been silent for %.0f s", silent);
-        vm->suspended = true;
-        if (silent >= cluster->values->reclaimed)
-            reclaim(cluster, vm, silent);
-    }
+    double silent = (double)(loop_now(cluster->loop) - vm->heard) / 1000;
+    struct event_about which = { .vm = vm->row.name };
+    if (!vm->session || silent < cluster->values->suspended)
+        return;
+    if (!vm->suspended)
+        cluster_event(cluster, ADMIN_WARNING, "vm-suspended", &which, "it has been silent for %.0f s", silent);
+    vm->suspended = true;
+    if (silent >= cluster->values->reclaimed)
+        reclaim(cluster, vm, silent);
 }
 
 void client_silence_begin(struct cluster *cluster, struct vm *vm)

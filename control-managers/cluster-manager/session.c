@@ -175,6 +175,18 @@ static ctl_code check_shared(const struct cluster_session *session, const struct
     return CTL_OK;
 }
 
+/* It becomes the session of its node or VM, or ends. */
+static void count(struct cluster_session *session, bool begins)
+{
+    struct cluster *cluster = session->cluster;
+    const size_t one = begins ? 1 : (size_t)-1;
+    if (session->counted == begins)
+        return;
+    session->counted = begins;
+    cluster->vms_connected += session->endpoint == ENDPOINT_CLIENT ? one : 0;
+    cluster->unencrypted += conn_encrypted(session->conn) ? 0 : one;
+}
+
 static ctl_code accept_node(struct cluster_session *session, const struct hello *hello, char *text)
 {
     struct cluster *cluster = session->cluster;
@@ -195,6 +207,7 @@ static ctl_code accept_node(struct cluster_session *session, const struct hello 
     node->heard = loop_now(cluster->loop);
     snprintf(node->software, sizeof node->software, "%s", hello->software);
     session->node = node;
+    count(session, true);
     return CTL_OK;
 }
 
@@ -211,6 +224,7 @@ static ctl_code accept_client(struct cluster_session *session, const struct hell
     vm->session = session;
     vm->heard = loop_now(cluster->loop);
     session->vm = vm;
+    count(session, true);
     return CTL_OK;
 }
 
@@ -302,6 +316,7 @@ static void closed(struct conn *conn, int error, const char *why)
     if (!session)
         return;
     struct cluster *cluster = session->cluster;
+    count(session, false);
     session_forget_waiting(session);
     changes_forget(session);
     resizes_forget(session);

@@ -8,6 +8,7 @@
  *   minor 8 is not asked, and its programs have equal parts
  * shows: usage: a row ends when no worker serves the program; at once with a node of minor 8; a node that was away
  *   says when, also one that was lost; who asks page by page sees each row once
+ * shows: status: how many VMs are connected, and peers without TLS, while connections come, go and are replaced
  * shows: a VM's own view: its entitlement, servers and programs, with place and reason, and nothing of another VM
  */
 #include "tests/control/cluster_rig.h"
@@ -115,6 +116,36 @@ TEST(test_nodes_that_give_no_log)
     before = n1.logs;
     assert_int_equal(code_of(server, "", "earlier release"), CTL_NOT_SUPPORTED);
     assert_int_equal(n1.logs, before);
+    rig_destroy();
+}
+
+TEST(test_counts_of_connections)
+{
+    begin();
+    client_create(&b, "vm-b", 4, GIB, 0, true, "");
+    admin_status_result now = admin_status();
+    assert_true(now.vms_connected == 2 && now.nodes_up == 1 && now.unencrypted == 3);
+    client_close(&a);
+    rig_until(admin_status().vms_connected == 1, SOON_MS);
+    assert_int_equal(admin_status().unencrypted, 2);
+    node_close(&n1);
+    rig_until(admin_status().unencrypted == 1, SOON_MS);
+    client_open(&a);
+    node_reopen(&n1);
+    rig_until(admin_status().unencrypted == 3, SOON_MS);
+    static struct fake_client again; /* takes the place of the first connection */
+    client_close(&b);
+    again = b;
+    client_open(&b);
+    rig_until(b.registered, SOON_MS);
+    client_open(&again);
+    rig_until(again.registered, SOON_MS);
+    now = admin_status();
+    assert_true(now.vms_connected == 2 && now.unencrypted == 3);
+    client_close(&again);
+    client_close(&b);
+    rig_until(admin_status().vms_connected == 1, SOON_MS);
+    assert_int_equal(admin_status().unencrypted, 2);
     rig_destroy();
 }
 
