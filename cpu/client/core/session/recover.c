@@ -19,6 +19,7 @@
 #include "attach.h"
 #include "attach_wait.h"
 #include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/session/journal_calls.h"
 #include "cpu/client/core/session/keeper.h"
 #include "cpu/client/core/session/mover.h"
 #include "cpu/client/core/session/move_steps.h"
@@ -281,12 +282,17 @@ static void *recover_run(void *unused)
 }
 
 /* Of a program that does not move, and that is not just beginning. */
-static bool may_hold(void) { return session_ready() && (!session_moving() || session_keeps()); }
+static bool holds(struct rpc_recorder *recorder)
+{
+    (void)recorder;
+    return journal_protects() && session_ready() && (!session_moving() || session_keeps());
+}
 
-static void lost(const char *reason)
+static void lost(struct rpc_recorder *recorder, const char *reason)
 {
     sigset_t all, before;
     pthread_t thread;
+    (void)recorder;
     progress_forget();
     snprintf(recovery.reason, sizeof recovery.reason, "%s", reason);
     log_warning("the connection to the GPU server %s is lost: %s. The program waits while its session is made again",
@@ -301,6 +307,10 @@ static void lost(const char *reason)
         pthread_detach(thread);
 }
 
+static struct rpc_recorder recorder = {
+    .sent = journal_call_sent, .answered = journal_call_answered, .holds = holds, .lost = lost
+};
+
 void recover_watch(void)
 {
     if (!journal_wished())
@@ -310,8 +320,8 @@ void recover_watch(void)
         return;
     }
     recovery.client = core_session.client;
-    if (journal_open(&(struct journal_owner){ may_hold, lost, recovery.interval ? keeper_wake : NULL })) {
-        rpc_client_record(recovery.client, journal_recorder());
+    if (journal_open(recovery.interval != 0)) {
+        rpc_client_record(recovery.client, &recorder);
         keeper_start(recovery.interval);
     } else
         log_warning("recovery: no memory for a journal of %zu MiB; this program is not protected",
@@ -332,6 +342,6 @@ void recover_arrives(void)
         return;
     recovery.client = core_session.client;
     recovery.losses = 0;
-    rpc_client_record(recovery.client, journal_recorder());
+    rpc_client_record(recovery.client, &recorder);
     keeper_wake();
 }

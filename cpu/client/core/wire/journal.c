@@ -1,6 +1,6 @@
 /*
- * journal.c: see journal.h. Calls and answers come in from the rpc layer, under the lock of the client, which gives
- * their order.
+ * journal.c: see journal.h. Calls and answers come in from session/journal_calls.c, under the lock of the client, which
+ * gives their order.
  *
  * The entries lie in memory of which the address range is reserved at the beginning; pages are taken as it fills.
  */
@@ -12,7 +12,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "cpu/client/core/stream/stream.h"
 #include "cpu/common/lock.h"
 #include "cpu/common/log.h"
 #include "journal.h"
@@ -26,34 +25,19 @@ struct entries {
 };
 
 atomic_bool journal_runs;
+static atomic_bool fills; /* journal_fills has not said so */
 
 static struct {
     pthread_mutex_t lock; /* a leaf */
     struct entries now;
     size_t limit;
     uint64_t calls;
-    bool told; /* that it fills */
+    bool filled; /* three quarters of it were used */
     bool renewed; /* it has begun anew once, or will */
     atomic_bool awaits; /* it protects nothing before it begins anew */
     struct journal_text texts[JOURNAL_TEXTS];
-    struct journal_owner owner;
     char why[256];
 } journal = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-/* ---- what cannot be repeated ---- */
-
-/* Calls behind which kernels reach memory of the program, or other programs take part. */
-static const char *why_not(uint32_t procedure)
-{
-    switch (procedure) {
-    case FLYT_HOST_ADD: return "it has pinned memory that kernels reach";
-    case FLYT_HANDLE_EXPORT:
-    case FLYT_MEMORY_EXPORT:
-    case FLYT_HANDLE_IMPORT: return "it shares memory with other programs";
-    case FLYT_COMM_CREATE: return "it exchanges data with GPUs of other programs";
-    default: return NULL;
-    }
-}
 
 void journal_unprotect(const char *why)
 {
@@ -79,7 +63,8 @@ void journal_forget(const char *why)
         madvise(journal.now.bytes, journal.limit, MADV_DONTNEED);
         journal.now.used = 0;
         journal.calls = 0;
-        journal.told = false;
+        journal.filled = false;
+        atomic_store(&fills, false);
         journal.renewed = true;
     }
     pthread_mutex_unlock(&journal.lock);
@@ -109,7 +94,7 @@ static uint8_t *entry_add(struct entries *to, const struct journal_entry *entry)
 /* By these calls both sides only hear of each other. */
 static bool counts(uint32_t procedure) { return procedure != FLYT_EVENTS && procedure != FLYT_USAGE; }
 
-static uint8_t *add(uint32_t kind, uint32_t procedure, uint32_t xid, size_t size)
+uint8_t *journal_add(uint32_t kind, uint32_t procedure, uint32_t xid, size_t size)
 {
     const struct journal_entry entry = { kind, procedure, xid, (uint32_t)size };
     uint8_t *room = NULL;
@@ -118,23 +103,19 @@ static uint8_t *add(uint32_t kind, uint32_t procedure, uint32_t xid, size_t size
     if (runs)
         room = entry_add(&journal.now, &entry);
     journal.calls += kind == JOURNAL_SENT && counts(procedure);
-    bool fills = runs && !journal.told && journal.now.used > journal.limit / 4 * 3;
-    journal.told = journal.told || fills;
+    if (runs && !journal.filled && journal.now.used > journal.limit / 4 * 3) {
+        journal.filled = true;
+        atomic_store(&fills, true);
+    }
     pthread_mutex_unlock(&journal.lock);
-    if (fills && journal.owner.fills)
-        journal.owner.fills();
     if (runs && !room)
         journal_unprotect("its journal is full");
     return room;
 }
 
-static uint8_t *sent(struct rpc_recorder *recorder, uint32_t procedure, uint32_t xid, size_t size)
+bool journal_fills(void)
 {
-    (void)recorder;
-    const char *why = journal_on() ? why_not(procedure) : NULL;
-    if (why)
-        journal_unprotect(why);
-    return journal_on() ? add(JOURNAL_SENT, procedure, xid, size) : NULL;
+    return atomic_load_explicit(&fills, memory_order_relaxed) && atomic_exchange(&fills, false);
 }
 
 /* ---- answers ---- */
@@ -219,42 +200,28 @@ static void answer_put(uint8_t *room, const struct journal_reply *reply, size_t 
     const struct journal_answer *answer = &reply->answer;
     memcpy(room, answer, sizeof *answer);
     struct journal_progress *progress = (void *)(room + sizeof *answer);
-    for (uint32_t i = 0; i < answer->progress; i++) {
+    for (uint32_t i = 0; i < answer->progress; i++)
         progress[i] = journal_reply_progress(reply, i);
-        progress[i].done += stream_base(progress[i].stream);
-    }
     if (kept)
         memcpy(progress + answer->progress, reply->rest, kept);
 }
 
-/* Answers come in one at a time. */
-static void answered(struct rpc_recorder *recorder, const struct rpc_call *call, const uint8_t *body, size_t size)
+bool journal_add_answer(uint32_t procedure, uint32_t xid, const struct journal_reply *reply,
+                        struct journal_progress **progress)
 {
-    (void)recorder;
-    struct journal_reply reply;
-    if (!journal_on())
-        return;
-    if (call->status != RPC_SUCCESS) {
-        reply = (struct journal_reply){ .answer.status = (int32_t)call->status };
-    } else if (!journal_reply_read(body, size, &reply)) {
-        journal_unprotect("an answer of the GPU server could not be read");
-        return;
-    }
-    if (reply.answer.sticky) {
-        journal_unprotect("it has had an error that stays");
-        return;
-    }
-    size_t kept = answer_kept(&reply.answer, call->procedure);
-    uint8_t *room = add(JOURNAL_ANSWERED, call->procedure, call->xid, answer_size(&reply.answer, kept));
+    size_t kept = answer_kept(&reply->answer, procedure);
+    uint8_t *room = journal_add(JOURNAL_ANSWERED, procedure, xid, answer_size(&reply->answer, kept));
     if (!room)
-        return;
-    answer_put(room, &reply, kept);
-    const uint8_t *at = reply.texts, *bytes;
+        return false;
+    answer_put(room, reply, kept);
+    *progress = (void *)(room + sizeof reply->answer);
+    const uint8_t *at = reply->texts, *bytes;
     uint32_t length;
-    for (uint32_t i = 0; i < reply.text_count; i++) {
+    for (uint32_t i = 0; i < reply->text_count; i++) {
         unsigned which = journal_reply_text(&at, &bytes, &length);
         journal_text_add(&journal.texts[which], bytes, length);
     }
+    return true;
 }
 
 /* ---- printed text ---- */
@@ -290,13 +257,13 @@ bool journal_text_equal(const struct journal_text *a, const struct journal_text 
 
 const struct journal_text *journal_texts(void) { return journal.texts; }
 
-void journal_set_aside(bool aside) { add(aside ? JOURNAL_ASIDE : JOURNAL_BACK, 0, 0, 0); }
+void journal_set_aside(bool aside) { journal_add(aside ? JOURNAL_ASIDE : JOURNAL_BACK, 0, 0, 0); }
 
 /* ---- what a replay has found out ---- */
 
 void journal_give_due(uint32_t id)
 {
-    uint8_t *room = add(JOURNAL_GIVEN, 0, 0, sizeof id);
+    uint8_t *room = journal_add(JOURNAL_GIVEN, 0, 0, sizeof id);
     if (room)
         memcpy(room, &id, sizeof id);
 }
@@ -364,7 +331,8 @@ bool journal_begin_anew(void)
         memcpy(journal.texts, texts, sizeof texts);
         journal.now = draft;
         journal.calls = 0;
-        journal.told = false;
+        journal.filled = false;
+        atomic_store(&fills, false);
         journal.renewed = true;
         again = atomic_exchange(&journal.awaits, false);
         draft = before;
@@ -379,29 +347,11 @@ bool journal_begin_anew(void)
 
 /* ---- the whole ---- */
 
-static bool holds(struct rpc_recorder *recorder)
-{
-    (void)recorder;
-    return journal_protects() && journal.owner.holds();
-}
-
-static void lost(struct rpc_recorder *recorder, const char *reason)
-{
-    (void)recorder;
-    journal.owner.lost(reason);
-}
-
-struct rpc_recorder *journal_recorder(void)
-{
-    static struct rpc_recorder recorder = { .sent = sent, .answered = answered, .holds = holds, .lost = lost };
-    return &recorder;
-}
-
 void journal_wish(size_t limit) { journal.limit = limit; }
 
 size_t journal_wished(void) { return journal.limit; }
 
-bool journal_open(const struct journal_owner *owner)
+bool journal_open(bool renewed)
 {
     uint8_t *bytes = range_reserve();
     if (!bytes)
@@ -411,8 +361,7 @@ bool journal_open(const struct journal_owner *owner)
         return false;
     }
     journal.now = (struct entries){ bytes, 0 };
-    journal.owner = *owner;
-    journal.renewed = owner->fills;
+    journal.renewed = renewed;
     atomic_store(&journal_runs, true);
     return true;
 }

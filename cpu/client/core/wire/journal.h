@@ -89,14 +89,8 @@ bool journal_text_equal(const struct journal_text *, const struct journal_text *
 /* Before the session has a server: how many bytes the journal may have; 0: there is to be none. */
 void journal_wish(size_t limit);
 size_t journal_wished(void);
-struct journal_owner {
-    bool (*holds)(void); /* as of rpc_recorder, while the program is protected */
-    void (*lost)(const char *reason);
-    void (*fills)(void); /* three quarters of it are used; NULL: nobody wants to know. Must not block */
-};
-/* Before the first call that counts. False: no memory. */
-bool journal_open(const struct journal_owner *);
-struct rpc_recorder *journal_recorder(void);
+/* Before the first call that counts. renewed: it is to begin anew from time to time. False: no memory. */
+bool journal_open(bool renewed);
 extern atomic_bool journal_runs;
 /* Whether calls are written down. */
 static inline bool journal_on(void)
@@ -105,8 +99,11 @@ static inline bool journal_on(void)
 }
 /* ASIDE, or (false) BACK. */
 void journal_set_aside(bool);
-/* Whether it begins anew from time to time, or has done so: then a server may have to know later where things lie. */
+/* Whether it is to begin anew from time to time, or has done so: then a server may have to know later where things
+   lie. */
 bool journal_is_renewed(void);
+/* Three quarters of it are used. True once, until it begins anew. */
+bool journal_fills(void);
 void journal_unprotect(const char *why);
 /* What has been written down counts for nothing any more. The program is not protected until the journal begins anew;
    why: until then. Nobody adds anything meanwhile. Calls are written down from here on. */
@@ -119,13 +116,24 @@ uint64_t journal_bytes(void);
 /* Calls since the journal began, but for those by which both sides only hear of each other. */
 uint64_t journal_calls(void);
 
+/* ---- what takes place (session/journal_calls.c) ---- */
+
+/* Adds an entry. Returns where its bytes are to be stored; NULL: nothing is written down any more. */
+uint8_t *journal_add(uint32_t kind, uint32_t procedure, uint32_t xid, size_t size);
+/* Adds an answer, and its texts. *progress: the numbers of streams as they were added, reply->answer.progress of them,
+   as the server counts: the caller changes `done` to what the program counts. One answer at a time. False: nothing is
+   written down any more. */
+bool journal_add_answer(uint32_t procedure, uint32_t xid, const struct journal_reply *,
+                        struct journal_progress **progress);
+
 /* ---- another beginning: one thread at a time ---- */
 
 /* Begins a draft: what the journal is to begin with. False: no memory. */
 bool journal_draft_open(void);
 /* As the journal's own entries; NULL: there is no room. */
 uint8_t *journal_draft_add(uint32_t kind, uint32_t procedure, uint32_t xid, size_t size);
-/* An answer as the journal keeps it. any: JOURNAL_ANY. False: there is no room, or the body makes no sense. */
+/* An answer as the journal keeps it; numbers of streams in it count as the server counts. any: JOURNAL_ANY. False:
+   there is no room, or the body makes no sense. */
 bool journal_draft_answer(uint32_t procedure, uint32_t xid, const uint8_t *body, size_t size, bool any);
 /* The draft takes the journal's place. Under the lock of the client (rpc_client_locked). False: there is no journal any
    more. */
