@@ -22,44 +22,42 @@
  * checks that, and tools/circles.debt names the exceptions with their reasons.
  *
  *   wire/     state.c  the session's state and sticky error;  wire.c  every call passes here;  journal.c  what was sent
- *             and answered, for recovery;
- *             rehearsal.c  the calls that would make a checkpoint's state again;
- *             gate.c  the gate at which calls wait;  device.c, pci.c  devices;
- *             notify.c  the server's EVENTS calls;  span.c  the shape of a copy;  perf.c  switches;
- *             stats.c, trace.c, trace_value.c, error_log.c  what users and tools can see of calls;  deep.c  work that
- *             needs more stack than a thread may have
- *   stream/   context.c, stream.c, event.c, event_across.c (of another server)  the objects;  send.c  numbers and order
+ *             and answered, for recovery;  rehearsal.c  the calls that would make a checkpoint's state again;  gate.c
+ *             the gate at which calls wait;  device.c, pci.c  devices;  notify.c  the server's EVENTS calls, and what
+ *             others ask of the helper;  span.c  the shape of a copy;  perf.c  switches;  stats.c, trace.c,
+ *             trace_value.c, error_log.c  what users and tools can see of calls;  deep.c  work that needs more stack
+ *             than a thread may have
+ *   stream/   context.c, stream.c, event.c, event_across.c (of another server) the objects;  send.c  numbers and order
  *             of a stream's calls;  op.c  the table of operations;  progress.c, idle.c  what is known to have ended;
  *             backlog.c, throttle.c  how much may be under way;  pending.c, early_return.c  copies that are not done;
- *             host_function.c;  sequence.c,
- *             condition.c, device_graph.c  graphs that the server keeps;  managed.c, mirror.c, pool_notes.c  the way to
- *             rooms that are called from here;  context_work.c, context_event.c  all streams of a context;
- *             stream_attributes.c, attribute_check.c  attributes of streams and launches;  move_state.c, move_bytes.c,
- *             move_store.c  which server a move's calls go to, and the contents of memory: from server to server, or in
- *             a file (move_changes.c: only what has changed);  move_pace.c  how fast they go
+ *             host_function.c;  sequence.c, condition.c, device_graph.c  graphs that the server keeps;  managed.c,
+ *             mirror.c, pool_notes.c  the way to rooms that are called from here;  context_work.c, context_event.c  all
+ *             streams of a context;  stream_attributes.c, attribute_check.c  attributes of streams and launches;
+ *             move_state.c, move_bytes.c, move_store.c  which server a move's calls go to, and the contents of memory:
+ *             from server to server, or in a file (move_changes.c: only what has changed);  move_pace.c  how fast they
+ *             go
  *   memory/   window.c, address.c  addresses;  memory.c, heap.c, credit.c  cudaMalloc;  handle*.c  virtual memory
  *             management (handle_host.c: of the host's memory);  pool*.c  stream-ordered memory;  host_*.c  pinned
  *             memory;  share*.c, event_shared.c  memory and events of several programs;  extent.c  what is allocated,
  *             for the memory checker;  prefetch.c
  *   copy/     copy.c  plans each copy and chooses its route: copy_in.c, copy_out.c, copy_pending.c, copy_deferred.c,
- *             copy_across.c (memory of another server);
- *             copy_part.c, copy_calls.c  a part on its way, and its calls;  chunks.c  pieces of shared memory;
- *             lanes*.c  connections for data;  set.c, values.c, array.c
+ *             copy_across.c (memory of another server);  copy_part.c, copy_calls.c  a part on its way, and its calls;
+ *             chunks.c  pieces of shared memory;  lanes*.c  connections for data;  set.c, values.c, array.c;  comm.c
+ *             collectives between GPUs, and links
  *   code/     image.c, registered.c, library.c  code as the program names it;  code.c, code_ask.c, code_load.c  how it
  *             comes to a context;  code_refused.c  why one did not;  registry.c, own_images.c  what the executable
  *             registers, and before it does;  launch.c;  link.c;  texture.c, texref.c, tensor_map.c;  forward.c  the
  *             ids of calls that are only handed on (generated: cpu/api/driver.api);  jit.c  options of the compiler
- *   session/  session.c  the connection;  several.c  those of a program with several
- *             servers;  reach.c  the way to a server;  recover.c, recover_report.c,
- *             replay*.c  another server after a loss;  helper.c  the core's one thread for each server;
- *             context_life.c  how contexts begin and end;  kinds.c  the table of all kinds of objects;  move.c,
- *             *_move.c  moves to another server;  move_rest.c  how a program comes to rest before;  suspend.c,
- *             checkpoint.c, apart.c  it goes into a file;  mover.c, move_hold.c, move_report.c  moves that the cluster
- *             orders; local.c, manager.c  where the server is found;  manager_moves.c  the orders of the client
- *             manager;  attach_wait.c, attach_window.c  waiting for a server, and its window;  capability.c  which
- *             compute capability the loaded software needs;  peer.c, usage.c, stats_report.c; comm.c  collectives
- *             between GPUs, and links;  suspects.c, unanswered.c  of a recovery;
- *             keeper.c  checkpoints, with which the journal begins anew
+ *   session/  session.c  the connection;  several.c  those of a program with several servers;  reach.c  the way to a
+ *             server;  recover.c, recover_report.c, replay*.c  another server after a loss;  helper.c  the core's one
+ *             thread for each server;  context_life.c  how contexts begin and end;  kinds.c  the table of all kinds of
+ *             objects;  move.c, *_move.c  moves to another server;  move_rest.c  how a program comes to rest before;
+ *             suspend.c, checkpoint.c, apart.c  it goes into a file;  mover.c, move_hold.c, move_report.c  moves that
+ *             the cluster orders;  local.c, manager.c  where the server is found;  manager_moves.c  the orders of the
+ *             client manager;  attach_wait.c, attach_window.c  waiting for a server, and its window;  capability.c
+ *             which compute capability the loaded software needs;  peer.c, usage.c, stats_report.c;  link_offer.c links
+ *             of which the client manager knows the ends;  suspects.c, unanswered.c  of a recovery;  journal_calls.c
+ *             calls and answers come into the journal;  keeper.c  checkpoints, with which the journal begins anew
  */
 #ifndef FLYT_CLIENT_CORE_H
 #define FLYT_CLIENT_CORE_H

@@ -17,37 +17,26 @@
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/stream/mirror.h"
+#include "cpu/client/core/session/helper.h"
 #include "cpu/client/core/session/mover.h"
 #include "cpu/client/core/session/recover_report.h"
 #include "cpu/client/core/wire/state.h"
 
-static pthread_mutex_t acting = PTHREAD_MUTEX_INITIALIZER;
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t  ended;
-} thread_state = { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
-
 /* A session that moves gives no memory back: the server does without the answer. */
 static void recall(struct client_session *session, const flyt_recall *wanted)
 {
-    pthread_mutex_lock(&acting);
-    if (!session_moving())
-        memory_recall(session, wanted->number, wanted->bytes);
-    pthread_mutex_unlock(&acting);
+    if (!helper_act())
+        return;
+    memory_recall(session, wanted->number, wanted->bytes);
+    helper_acted();
 }
 
 static void tend(void)
 {
-    pthread_mutex_lock(&acting);
-    if (!session_moving())
-        memory_tend();
-    pthread_mutex_unlock(&acting);
-}
-
-void helper_rest(void)
-{
-    pthread_mutex_lock(&acting);
-    pthread_mutex_unlock(&acting);
+    if (!helper_act())
+        return;
+    memory_tend();
+    helper_acted();
 }
 
 static void act(struct client_session *session, rpc_client *client, const flyt_event *event)
@@ -109,22 +98,15 @@ static void *helper_run(void *of)
         wire_print_texts();
         xdr_free((xdrproc_t)xdr_events_result, &call->result);
         free(call);
-        if (!events_oldest(session))
-            break;                            /* the connection is gone */
+        if (!events_oldest(session) && !helper_await(session))
+            return NULL;
     }
-    pthread_mutex_lock(&thread_state.lock);
-    session->listened = false;
-    pthread_cond_broadcast(&thread_state.ended);
-    pthread_mutex_unlock(&thread_state.lock);
-    return NULL;
 }
 
 int helper_start(struct client_session *session)
 {
-    events_open(session);
-    if (!events_send(session, NULL, 0))
+    if (!helper_listen(session))
         return CORE_OUT_OF_MEMORY;
-    session->listened = true;                 /* before there is a thread */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -132,20 +114,9 @@ int helper_start(struct client_session *session)
     int error = pthread_create(&thread, NULL, helper_run, session);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
-        session->listened = false;
         log_error("cannot start the thread that listens to the GPU server: %s", strerror(error));
         return CORE_OUT_OF_MEMORY;
     }
     pthread_detach(thread);
     return CORE_OK;
-}
-
-void helper_end(rpc_client *client)
-{
-    CANCEL_OFF;
-    rpc_client_shutdown(client);
-    pthread_mutex_lock(&thread_state.lock);
-    while (core_session.listened)
-        pthread_cond_wait(&thread_state.ended, &thread_state.lock);
-    pthread_mutex_unlock(&thread_state.lock);
 }

@@ -216,7 +216,7 @@ void move_settle_down(struct move *move, const char *uri, struct move_link *link
     rpc_client_destroy(move->at[MOVE_SOURCE].client);
     free(current);
     current = link;
-    if (helper_start(&core_session) || rpc_client_lost(core_session.client))
+    if (!helper_listen(&core_session) || rpc_client_lost(core_session.client))
         session_lost(&core_session, "it was lost when the session had just moved to it");
 }
 

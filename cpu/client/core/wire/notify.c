@@ -2,11 +2,15 @@
  * notify.c: the EVENTS calls that are outstanding.
  *
  * Usually one is out. When host functions have ended, another is sent at once to say so; the server then answers the
- * older one. So the calls form a queue: the helper attends the oldest (helper.c).
+ * older one. So the calls form a queue: the helper attends the oldest (session/helper.c).
+ *
+ * The first session's helper lives as long as the process: when its connection has ended, it waits for the next one,
+ * which comes if the session moves. Another session's helper ends with its connection.
  */
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "cpu/common/cancel.h"
 #include "notify.h"
 #include "state.h"
 
@@ -65,4 +69,70 @@ bool events_ended(struct client_session *session, struct events_call *call, bool
     bool none_left = !session->events.first;
     pthread_mutex_unlock(&session->events.lock);
     return none_left;
+}
+
+/* ---- the helper ---- */
+
+static pthread_mutex_t acting = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    pthread_mutex_t lock;         /* of client_session.listened */
+    pthread_cond_t  changed;
+} listening = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static void listened_set(struct client_session *session, bool listened)
+{
+    pthread_mutex_lock(&listening.lock);
+    session->listened = listened;
+    pthread_cond_broadcast(&listening.changed);
+    pthread_mutex_unlock(&listening.lock);
+}
+
+static void listened_await(const struct client_session *session, bool listened)
+{
+    pthread_mutex_lock(&listening.lock);
+    while (session->listened != listened)
+        pthread_cond_wait(&listening.changed, &listening.lock);
+    pthread_mutex_unlock(&listening.lock);
+}
+
+bool helper_listen(struct client_session *session)
+{
+    events_open(session);
+    if (!events_send(session, NULL, 0))
+        return false;
+    listened_set(session, true);
+    return true;
+}
+
+bool helper_await(struct client_session *session)
+{
+    listened_set(session, false);
+    if (session != &core_session)
+        return false;
+    listened_await(session, true);
+    return true;
+}
+
+bool helper_act(void)
+{
+    pthread_mutex_lock(&acting);
+    if (!session_moving())
+        return true;
+    pthread_mutex_unlock(&acting);
+    return false;
+}
+
+void helper_acted(void) { pthread_mutex_unlock(&acting); }
+
+void helper_rest(void)
+{
+    pthread_mutex_lock(&acting);
+    pthread_mutex_unlock(&acting);
+}
+
+void helper_end(rpc_client *client)
+{
+    CANCEL_OFF;
+    rpc_client_shutdown(client);
+    listened_await(&core_session, false);
 }

@@ -32,7 +32,7 @@ struct client_session {
         unsigned            acknowledged;
         rpc_client         *client;
     } events;
-    bool        listened;             /* helper.c: its thread runs */
+    bool        listened;             /* its helper has a connection (notify.c) */
 
     bool        in_process;
     bool        managed;              /* the client manager named the server: the memory that it has is the VM's */
