@@ -101,6 +101,49 @@ bool dues_follow(struct dues *dues, const uint8_t *bytes, size_t size, bool (*aw
     return good;
 }
 
+static uint32_t word_at(const struct journal_entry *entry, size_t index)
+{
+    uint32_t word = 0;
+    if (entry->size >= (index + 1) * sizeof word)
+        memcpy(&word, journal_bytes_of(entry) + index * sizeof word, sizeof word);
+    return ntohl(word);
+}
+
+/* HOST_FUNCTION: stream, id. EVENTS: a serial number, how many have ended, their ids. */
+static bool says_ended(const struct journal_entry *entry, uint32_t id)
+{
+    bool says = false;
+    for (uint32_t i = 0; entry->procedure == FLYT_EVENTS && i < word_at(entry, 1) && !says; i++)
+        says = word_at(entry, 2 + i) == id;
+    return says;
+}
+
+/* Whether that host function is due, and its end had not been said before `until`. */
+static bool is_held(const struct dues *dues, const struct journal_entry *function, const struct journal_entry *until)
+{
+    const uint32_t id = word_at(function, 1);
+    uint32_t times = 0; /* an id is used again */
+    bool behind = false;
+    for (const struct journal_entry *e = journal_next(NULL); e && e != until; e = journal_next(e)) {
+        behind = behind || e == function;
+        if (e->kind != JOURNAL_SENT)
+            continue;
+        times += e->procedure == FLYT_HOST_FUNCTION && word_at(e, 1) == id;
+        if (behind && says_ended(e, id))
+            return false;
+    }
+    return id < dues->size && dues->counts[id].got >= times;
+}
+
+bool dues_hold(const struct dues *dues, uint32_t stream, const struct journal_entry *until)
+{
+    bool held = false;
+    for (const struct journal_entry *e = journal_next(NULL); e && e != until && !held; e = journal_next(e))
+        held = e->kind == JOURNAL_SENT && e->procedure == FLYT_HOST_FUNCTION && word_at(e, 0) == stream &&
+               is_held(dues, e, until);
+    return held;
+}
+
 void dues_free(struct dues *dues)
 {
     free(dues->counts);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu/client/core/wire/journal.h"
 #include "cpu/rpc/cpu_rpc_prot.h"
 
 struct due_counts { uint32_t had, got; /* how often it was said then, and now */ };
@@ -24,6 +25,9 @@ bool dues_take(struct dues *, const uint8_t *bytes, size_t size);
 bool dues_follow(struct dues *, const uint8_t *bytes, size_t size, bool (*await)(void *), void *context);
 /* One that the program was given otherwise. */
 bool dues_given(struct dues *, flyt_id, bool (*await)(void *), void *context);
+/* Whether the stream waits for a host function that is due now, and whose end the program had not said before that
+   entry of the journal. */
+bool dues_hold(const struct dues *, uint32_t stream, const struct journal_entry *until);
 void dues_free(struct dues *);
 
 #endif
