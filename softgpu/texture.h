@@ -114,13 +114,12 @@ void sg_texture_retire(uint64_t handle);                 /* no object gets it fr
 void sg_texture_remove(uint64_t handle);                 /* one that is none is ignored */
 bool sg_texture_get(uint64_t handle, struct sg_texture *);
 
-/* One fetch. x, y, z: texels, or 0 … 1 if normalized; layer is clamped. dimensions 1 to 3. Each of out[4] is a float's
-   bits or an integer, channels that the texture lacks are 0, 0 and 1. False: memory that `device` may not read. */
-bool sg_texture_sample(const struct sg_texture *, unsigned dimensions, unsigned device, const float at[3],
-                       int64_t layer, uint32_t out[4]);
+/* The texel of these numbers; layer is clamped. dimensions 1 to 3. Each of out[4] is a float's bits or an integer,
+   channels that the texture lacks are 0, 0 and 1. False: memory that `device` may not read. */
 bool sg_texture_fetch(const struct sg_texture *, unsigned dimensions, unsigned device, const int32_t at[3],
                       int64_t layer, uint32_t out[4]);
-/* Samples at a level of detail of a mipmapped array. */
+/* A sample at a level of detail, which counts for mipmapped arrays only. at: texels, or 0 … 1 if normalized. The rest
+   as of a fetch. */
 bool sg_texture_sample_level(const struct sg_texture *, unsigned dimensions, unsigned device, const float at[3],
                              int64_t layer, float detail, uint32_t out[4]);
 /* The level of detail for coordinates that change so much from one point of the picture to the next. */

@@ -117,7 +117,7 @@ int decode_arithmetic(struct exec_decoder *);
 
 /* --- handlers that several decode files use --- */
 exec_handler exec_run_guarded, exec_run_part, exec_run_copy32, exec_run_copy64, exec_run_copy128, exec_run_special,
-             exec_run_explicit_cluster, exec_run_local_address, exec_run_alu_row, exec_run_alu, exec_run_return,
+             exec_run_explicit_cluster, exec_run_local_address, exec_run_alu_row, exec_run_return,
              exec_run_halt, exec_run_branch, exec_run_branch_if;
 int exec_special_find(const char *name, int component, unsigned *kind, bool *wide);
 

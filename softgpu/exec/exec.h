@@ -477,7 +477,6 @@ struct exec_row_functions {
     /* c[m][n] += a[m][k] * b[k][n], products added one by one in order of k. */
     void (*add_products)(const float *a, const float *b, float *c, unsigned m, unsigned n, unsigned k);
 };
-const struct exec_row_functions *exec_row_functions_best(void);
 
 /* Puts a row of results into the active lanes of a register. */
 static inline void exec_blend(struct exec_warp *w, uint32_t d, unsigned cell, const void *from)

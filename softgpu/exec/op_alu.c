@@ -40,7 +40,7 @@ static void run_compare(struct exec_warp *w, const struct exec_insn *i)
     exec_pred_write(w, i->p, p);
 }
 
-void exec_run_alu(struct exec_warp *w, const struct exec_insn *i)
+static void run_alu(struct exec_warp *w, const struct exec_insn *i)
 {
     struct sg_rows r;
     uint32_t p = 0, q = 0, carry = *exec_pred(w, EXEC_PRED_CARRY);
@@ -142,7 +142,7 @@ int decode_arithmetic(struct exec_decoder *d)
     if (n.kind == EXEC_ALU_P && row == 2)
         n.run = run_compare;
     else if (n.kind != EXEC_ALU_ROW)
-        n.run = exec_run_alu;
+        n.run = run_alu;
     else if (alu.predicate_source < 0)
         n.run = row == 1 ? run_one : row == 2 ? run_two : row == 3 ? run_three : exec_run_alu_row;
     uint8_t otherwise = n.run == run_one             ? EXEC_STRAIGHT_ROWS_1

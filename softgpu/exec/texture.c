@@ -291,8 +291,9 @@ static uint32_t layer_of(const struct sg_texture *t, int64_t layer)
     return layer < 0 ? 0 : layer >= t->layers ? t->layers - 1 : (uint32_t)layer;
 }
 
-bool sg_texture_sample(const struct sg_texture *t, unsigned dimensions, unsigned device, const float at[3],
-                       int64_t layer, uint32_t out[4])
+/* As sg_texture_sample_level, of an image that has no other levels. */
+static bool sample(const struct sg_texture *t, unsigned dimensions, unsigned device, const float at[3], int64_t layer,
+                   uint32_t out[4])
 {
     int64_t index[3] = { 0, 0, 0 }, pair[3][2] = { { 0 } };
     float weight[3] = { 0 };
@@ -361,7 +362,7 @@ bool sg_texture_sample_level(const struct sg_texture *t, unsigned dimensions, un
                              int64_t layer, float detail, uint32_t out[4])
 {
     if (!t->levels)
-        return sg_texture_sample(t, dimensions, device, at, layer, out);
+        return sample(t, dimensions, device, at, layer, out);
     float last = (float)(t->levels - 1);
     detail = fminf(fmaxf(detail + t->bias, t->least), t->most);
     detail = fminf(fmaxf(detail, 0), last);              /* NaN becomes 0 */
@@ -369,13 +370,13 @@ bool sg_texture_sample_level(const struct sg_texture *t, unsigned dimensions, un
     unsigned first = (unsigned)(blend ? floorf(detail) : floorf(detail + 0.5f));
     struct sg_texture level = sg_texture_level(t, first);
     float part = blend ? floorf((detail - (float)first) * 256.0f + 0.5f) / 256.0f : 0;
-    if (!sg_texture_sample(&level, dimensions, device, at, layer, out))
+    if (!sample(&level, dimensions, device, at, layer, out))
         return false;
     if (part == 0)
         return true;
     uint32_t next[4];
     level = sg_texture_level(t, first + 1);
-    if (!sg_texture_sample(&level, dimensions, device, at, layer, next))
+    if (!sample(&level, dimensions, device, at, layer, next))
         return false;
     for (unsigned c = 0; c < 4; c++)
         out[c] = bits_of(float_of(out[c]) * (1.0f - part) + float_of(next[c]) * part);

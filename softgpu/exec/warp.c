@@ -22,7 +22,7 @@ enum { SLICES_BEFORE_TURN = 512, FORGOTTEN = 8 };
 
 SG_CLONE_DECLARE(const struct exec_row_functions, exec_row_functions);
 
-const struct exec_row_functions *exec_row_functions_best(void)
+static const struct exec_row_functions *exec_row_functions_best(void)
 {
     static const struct exec_row_functions *const tables[] = SG_CLONE_ADDRESSES(exec_row_functions);
     return tables[sg_cpu_level()];

@@ -19,8 +19,9 @@ enum { STREAM_NON_BLOCKING = 1 };
 
 static _Thread_local int thread_mode;
 
-const void *capture_thread(void) { return &thread_mode; }
-enum capture_mode capture_thread_mode(void) { return (enum capture_mode)thread_mode; }
+/* Distinguishes threads. */
+static const void *capture_thread(void) { return &thread_mode; }
+static enum capture_mode capture_thread_mode(void) { return (enum capture_mode)thread_mode; }
 
 int capture_exchange_mode(int *mode)
 {
@@ -44,8 +45,6 @@ int capture_exchange_mode(int *mode)
     struct captured *name = CAPTURED_AT(list_first(&(c)->streams)); \
     name;                                                           \
     name = CAPTURED_AT(list_next(&(c)->streams, &name->of_capture))
-
-struct list *captures_all(void) { return &all; }
 
 struct capture *capture_find(uint64_t id)
 {

@@ -49,12 +49,9 @@ struct captured {
 struct captured *captured_find(uint64_t stream); /* NULL: it is not captured */
 struct captured *captured_join(struct capture *, uint64_t stream, core_context *, bool blocking); /* NULL: no memory */
 struct capture *capture_find(uint64_t id); /* NULL: it has ended */
-struct list *captures_all(void);
 void capture_invalidate(struct capture *);
 /* A call that makes the context's legacy stream wait for its blocking streams. 0 or 906. */
 int capture_refuse_legacy(const core_context *, bool invalidate);
-const void *capture_thread(void); /* distinguishes threads; no lock needed */
-enum capture_mode capture_thread_mode(void);
 
 /* Captured events (marks.c). */
 struct mark {

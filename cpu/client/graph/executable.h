@@ -99,9 +99,6 @@ int launch_begin(const struct launch *);
 int launch_step(const struct launch *, struct step *);
 int launch_end(const struct launch *);
 
-/* launch.c: what an upload does to an executable that kernels launch. */
-int executable_upload(const struct launch *);
-
 /* device.c. Whether kernels may launch such a graph: 0, 1 or 801. Under the lock of the graphs. */
 int device_check(struct graph *, struct graph_failure *);
 /* Looks for kernels that launch graphs. 801: they are of several contexts, and *failure says which one is wrong. */

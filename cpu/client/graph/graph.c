@@ -91,7 +91,7 @@ struct node *node_new(struct graph *g, struct graph_parameters *parameters, bool
     return n;
 }
 
-void node_free(struct node *n)
+static void node_free(struct node *n)
 {
     while (n->before.count)
         node_disconnect(n->before.items[0].node, n);
@@ -236,7 +236,8 @@ struct graph *graph_copy_of(struct graph *g, bool with_handles)
     return copy;
 }
 
-bool graph_uses_memory(struct graph *g)
+/* It or a child allocates or frees. */
+static bool graph_uses_memory(struct graph *g)
 {
     for (EACH_NODE(n, g))
         if (n->parameters.kind == GRAPH_ALLOCATE || n->parameters.kind == GRAPH_FREE ||

@@ -152,7 +152,8 @@ static int follow(const struct launch *l)
     return e->launched && !same ? core_stream_wait(l->context, l->stream, e->ended, 0) : CORE_OK;
 }
 
-int executable_upload(const struct launch *l)
+/* What an upload does to an executable that kernels launch. */
+static int executable_upload(const struct launch *l)
 {
     struct executable *e = l->e;
     if (!(e->flags & GRAPH_DEVICE_LAUNCH))

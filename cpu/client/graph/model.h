@@ -91,12 +91,11 @@ struct graph *graph_new(bool has_handle); /* NULL: no memory */
 /* A deep copy. with_handles: the program can name its nodes. NULL: no memory. */
 struct graph *graph_copy_of(struct graph *, bool with_handles);
 void graph_free(struct graph *);
-bool graph_uses_memory(struct graph *);   /* it or a child allocates or frees */
-bool graph_is_single(struct graph *);     /* it or a child does, or has conditions: no copy, no second executable */
+/* It or a child allocates or frees, or has conditions: no copy, no second executable. */
+bool graph_is_single(struct graph *);
 /* parameters is taken over. NULL: no memory; nothing is taken. */
 struct node *node_new(struct graph *, struct graph_parameters *, bool has_handle);
 bool node_connect(struct node *from, struct node *to, const struct graph_edge *);
-void node_free(struct node *);
 /* Adds a node whose parameters are prepared, behind nodes of the same graph. 1: a dependency is of another graph, or
    is there twice. The parameters are taken over only on success. */
 int node_add(struct graph *, struct node *const *before, const struct graph_edge *, size_t count,

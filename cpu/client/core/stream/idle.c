@@ -181,7 +181,9 @@ bool stream_known_idle(struct client_stream *s) { return known(s, &s->context->i
 
 bool stream_known_light(struct client_stream *s) { return known(s, &s->context->idle_at, alone_light); }
 
-bool stream_known_heard(struct client_stream *s)
+/* stream_known_idle, and what kernels printed has come, or none has run since it last came: a synchronisation need not
+   ask. */
+static bool stream_known_heard(struct client_stream *s)
 {
     return known(s, &s->context->heard_at, alone_heard) && stream_known_idle(s);
 }
