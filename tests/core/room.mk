@@ -61,8 +61,9 @@ LONG_TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_
 # Programs of libcuda.so.1: with several threads, which are inside calls; with objects of all kinds.
 TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects test_moves_kinds
 TESTS_CORE_MOVES_SOURCES := $(TESTS_CORE_MOVES_CUDA) test_moves_settings
-$(call objects,$(TESTS_CORE_MOVES_SOURCES:%=tests/core/%.c)): | $(API_INCLUDED) \
+$(call objects,$(TESTS_CORE_MOVES_SOURCES:%=tests/core/%.c) tests/core/moved_worker.c): | $(API_INCLUDED) \
     $(BUILD)/generated/api/driver/gate_calls.inc
+$(BUILD)/tests/core_moves_kinds: $(call objects,tests/core/moved_worker.c)
 $(TESTS_CORE_MOVES_SOURCES:test_%=$(BUILD)/tests/core_%): $(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o \
     $(TESTS_CORE_TWO_SERVERS) | \
     $(BIN)/cudart/libcuda.so.1 $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so

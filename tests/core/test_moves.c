@@ -25,6 +25,8 @@
 #include "api/driver/types.h"
 #include "api/forward/core.h"
 #include "cpu/client/core/core.h"
+#include "tests/lib/dice.h"
+#include "tests/lib/fnv.h"
 #include "tests/lib/unit.h"
 #include "isolated.h"
 #include "on.h"
@@ -492,20 +494,7 @@ static void body_left_server(void)
 
 static uint64_t seed;
 
-static uint32_t roll(uint32_t below)
-{
-    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(seed >> 33) % below;
-}
-
 enum { BLOCKS = 6, STREAMS = 4, BLOCK = 96 * 1024, STEPS = 120 };
-
-static uint64_t mixed(uint64_t hash, const void *bytes, size_t size)
-{
-    for (const uint8_t *at = bytes; size--; at++)
-        hash = (hash ^ *at) * UINT64_C(1099511628211);
-    return hash;
-}
 
 /* What every step saw. Streams are joined by events, and each is idle or waited for where the host looks. */
 static uint64_t random_program(uint64_t with, bool moves)
@@ -529,8 +518,9 @@ static uint64_t random_program(uint64_t with, bool moves)
         CHECK(core_stream_create(c[0], i % 2 ? 1 : 0, 0, &stream[i]) == 0);
     uint64_t out = allocate(c[0], 64);
     for (int step = 0; step < STEPS; step++) {
-        uint32_t b = roll(BLOCKS), o = roll(BLOCKS), s = roll(STREAMS), at = roll(BLOCK / 8) & ~1u, what = roll(10);
-        bool move = roll(12) == 0;
+        uint32_t b = dice(&seed, BLOCKS), o = dice(&seed, BLOCKS), s = dice(&seed, STREAMS);
+        uint32_t at = dice(&seed, BLOCK / 8) & ~1u, what = dice(&seed, 10);
+        bool move = dice(&seed, 12) == 0;
         if (move && moves)
             CHECK(move_to(where = !where) == 0);
         switch (what) {
@@ -540,12 +530,12 @@ static uint64_t random_program(uint64_t with, bool moves)
             break;
         case 2:
             for (unsigned i = 0; i < BLOCK / 4; i++)
-                host[i] = roll(1000);
-            CHECK(copy_in(c[0], stream[s], block[b], host, BLOCK, roll(2)) == 0);
+                host[i] = dice(&seed, 1000);
+            CHECK(copy_in(c[0], stream[s], block[b], host, BLOCK, dice(&seed, 2)) == 0);
             break;
         case 3:
             CHECK(copy_out(c[0], stream[s], host, block[b], BLOCK, true) == 0);
-            hash = mixed(hash, host, BLOCK);
+            fnv_add(&hash, host, BLOCK);
             break;
         case 4:
             CHECK(copy_on_device(c[0], stream[s], block[b], block[o] + 4 * at, BLOCK / 2, false) == 0 || b == o);
@@ -553,7 +543,7 @@ static uint64_t random_program(uint64_t with, bool moves)
         case 5:
             CHECK(copy_out(c[0], stream[s], pinned, block[b], BLOCK, false) == 0 &&
                   core_stream_synchronize(c[0], stream[s]) == 0);
-            hash = mixed(hash, pinned, BLOCK);
+            fnv_add(&hash, pinned, BLOCK);
             break;
         case 6:
             CHECK(launch(c[0], stream[s], "count_up", 0, (void *[]){ &out }) == 0 &&
@@ -579,7 +569,7 @@ static uint64_t random_program(uint64_t with, bool moves)
     CHECK(core_context_synchronize(c[0]) == 0 && core_context_synchronize(c[1]) == 0);
     for (int i = 0; i < BLOCKS; i++) {
         CHECK(copy_out(c[0], 0, host, block[i], BLOCK, true) == 0);
-        hash = mixed(hash, host, BLOCK);
+        fnv_add(&hash, host, BLOCK);
     }
     CHECK(core_sticky() == 0 && core_take_latched() == 0);
     return hash;

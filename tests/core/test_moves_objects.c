@@ -14,23 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/driver/types.h"
-#define GATE_PROTOTYPES
-#include "api/driver/gate_calls.inc"
-#include "cpu/client/core/core.h"
+#include "tests/core/moved_program.h"
+#include "tests/lib/dice.h"
+#include "tests/lib/fnv.h"
 #include "tests/lib/unit.h"
-#include "isolated.h"
-#include "two_servers.h"
-
-#define OK(call) check_ok((call), #call, __LINE__)
-
-static void check_ok(int code, const char *call, int line)
-{
-    if (code) {
-        fprintf(stderr, "line %d: %s gives %d\n", line, call, code);
-        _exit(1);
-    }
-}
 
 /* One block of 32 threads each, thread t for column t. paint(surface, height, value): value + x + 100 y; look(texture,
    out, height, level); store(): keeps a pointer to a function; apply(out): calls it. */
@@ -96,18 +83,12 @@ static const char ptx_variable[] =
     "  ld.param.u64 %%o, [o]; ld.param.u32 %%v, [v]; ld.global.u32 %%c, [words]; add.u32 %%c, %%c, %%v;\n"
     "  st.global.u32 [words], %%c; st.global.u32 [%%o], %%c; ret;\n}\n";
 
-static CUcontext context;
 static CUfunction paint, look, store, apply, push, pop, walk;
-static char why[512];
 
 static void begin(void)
 {
     CUmodule module;
-    CUdevice device;
-    OK(cuInit(0));
-    OK(cuDeviceGet(&device, 0));
-    OK(cuDevicePrimaryCtxRetain(&context, device));
-    OK(cuCtxSetCurrent(context));
+    moved_begin();
     OK(cuModuleLoadData(&module, ptx));
     OK(cuModuleGetFunction(&paint, module, "paint"));
     OK(cuModuleGetFunction(&look, module, "look"));
@@ -121,17 +102,7 @@ static void begin(void)
 
 static bool suspends;                        /* in place of moves: the session is suspended, and resumed elsewhere */
 
-static void move_to(int number)
-{
-    if (!suspends)
-        two_servers_bridge(number);
-    int code = suspends ? core_suspend(0, why, sizeof why) : core_move(server_uris[number], 0, why, sizeof why);
-    if (!code && suspends)
-        code = core_resume(server_uris[number], why, sizeof why);
-    if (code)
-        fprintf(stderr, "not moved: %d: %s\n", code, why);
-    CHECK(code == 0);
-}
+static void move_to(int number) { moved_to(number, suspends, 0); }
 
 static int launch(CUfunction f, void **arguments)
 {
@@ -144,18 +115,6 @@ enum { ARRAYS = 6, MODULES = 4, WIDTH = 32, HEIGHT_MOST = 40, DEPTH_MOST = 4, LE
        MANAGED_WORDS = 65536 };
 
 static uint64_t seed, hash;
-
-static uint32_t roll(uint32_t below)
-{
-    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(seed >> 33) % below;
-}
-
-static void mix(const void *bytes, size_t size)
-{
-    for (const uint8_t *at = bytes; size--; at++)
-        hash = (hash ^ *at) * UINT64_C(1099511628211);
-}
 
 /* kind 0: two dimensions, with a texture and a surface; 1: three; 2: layers; 3: a cube; 4: mipmapped, with a texture;
    5: one dimension */
@@ -175,15 +134,15 @@ static uint32_t host[WIDTH * HEIGHT_MOST * 16];
 static void array_copy(const struct shaped *a, unsigned level, bool whole, bool in)
 {
     const uint32_t w = a->width >> level, h = (a->height ? a->height : 1) >> level, d = a->depth ? a->depth : 1;
-    const uint32_t x = whole ? 0 : roll(w), y = whole ? 0 : roll(h), z = whole ? 0 : roll(d);
-    CUDA_MEMCPY3D copy = { .WidthInBytes = 4 * (whole ? w : 1 + roll(w - x)),
-                           .Height = whole ? h : 1 + roll(h - y), .Depth = whole ? d : 1 + roll(d - z) };
+    const uint32_t x = whole ? 0 : dice(&seed, w), y = whole ? 0 : dice(&seed, h), z = whole ? 0 : dice(&seed, d);
+    CUDA_MEMCPY3D copy = { .WidthInBytes = 4 * (whole ? w : 1 + dice(&seed, w - x)),
+                           .Height = whole ? h : 1 + dice(&seed, h - y), .Depth = whole ? d : 1 + dice(&seed, d - z) };
     const CUarray array = a->kind == 4 ? a->level[level] : a->array;
     size_t words = copy.WidthInBytes / 4 * copy.Height * copy.Depth;
     CHECK(words <= sizeof host / sizeof *host);
     if (in) {
         for (size_t i = 0; i < words; i++)
-            host[i] = roll(100000);
+            host[i] = dice(&seed, 100000);
         copy.srcMemoryType = 1;
         copy.srcHost = host;
         copy.srcPitch = copy.WidthInBytes;
@@ -206,7 +165,7 @@ static void array_copy(const struct shaped *a, unsigned level, bool whole, bool 
     copy.srcY = y;
     copy.srcZ = z;
     OK(cuMemcpy3D_v2(&copy));
-    mix(host, words * 4);
+    fnv_add(&hash, host, words * 4);
 }
 
 static CUtexObject texture_of(const CUDA_RESOURCE_DESC *from)
@@ -221,9 +180,9 @@ static CUtexObject texture_of(const CUDA_RESOURCE_DESC *from)
 static void array_new(struct shaped *a)
 {
     CUDA_ARRAY3D_DESCRIPTOR shape = { .Format = 3 /* u32 */, .NumChannels = 1 };
-    *a = (struct shaped){ .there = true, .kind = (int)roll(6), .width = WIDTH };
-    a->height = a->kind == 5 ? 0 : a->kind == 3 ? WIDTH : 1 + roll(HEIGHT_MOST);
-    a->depth = a->kind == 1 || a->kind == 2 ? 1 + roll(DEPTH_MOST) : a->kind == 3 ? 6 : 0;
+    *a = (struct shaped){ .there = true, .kind = (int)dice(&seed, 6), .width = WIDTH };
+    a->height = a->kind == 5 ? 0 : a->kind == 3 ? WIDTH : 1 + dice(&seed, HEIGHT_MOST);
+    a->depth = a->kind == 1 || a->kind == 2 ? 1 + dice(&seed, DEPTH_MOST) : a->kind == 3 ? 6 : 0;
     shape.Flags = a->kind == 2 ? 1 /* layered */ : a->kind == 3 ? 4 /* cube */ : a->kind == 0 ? 2 /* surface */ : 0;
     shape.Width = a->width;
     shape.Height = a->height;
@@ -251,25 +210,25 @@ static void array_new(struct shaped *a)
 
 static void array_end(struct shaped *a)
 {
-    bool early = roll(2);                     /* textures may go before or behind their array, or, leaving, never */
+    bool early = dice(&seed, 2); /* textures may go before or behind their array, or, leaving, never */
     if (early && a->texture)
         OK(cuTexObjectDestroy(a->texture));
     if (a->kind == 4)
         OK(cuMipmappedArrayDestroy(a->mipmap));
     else
         OK(cuArrayDestroy(a->array));
-    if (!early && a->texture && roll(2))
+    if (!early && a->texture && dice(&seed, 2))
         OK(cuTexObjectDestroy(a->texture));
-    if (a->surface && roll(2))
+    if (a->surface && dice(&seed, 2))
         OK(cuSurfObjectDestroy(a->surface));
     a->there = false;
 }
 
 static void array_kernel(const struct shaped *a, CUdeviceptr out)
 {
-    uint32_t value = roll(1000), height = a->height;
-    float level = (float)(2 * roll(2));
-    if (a->surface && roll(2)) {
+    uint32_t value = dice(&seed, 1000), height = a->height;
+    float level = (float)(2 * dice(&seed, 2));
+    if (a->surface && dice(&seed, 2)) {
         uint64_t surface = a->surface;
         OK(launch(paint, (void *[]){ &surface, &height, &value }));
         return;
@@ -279,7 +238,7 @@ static void array_kernel(const struct shaped *a, CUdeviceptr out)
     uint64_t texture = a->texture;
     OK(launch(look, (void *[]){ &texture, &out, &height, &level }));
     OK(cuMemcpyDtoH_v2(host, out, WIDTH * height * 4));
-    mix(host, WIDTH * height * 4);
+    fnv_add(&hash, host, WIDTH * height * 4);
 }
 
 static void random_program(uint64_t with, bool moves)
@@ -297,16 +256,16 @@ static void random_program(uint64_t with, bool moves)
     memset(shared, 0, MANAGED_WORDS * 2);
     OK(launch(store, (void *[]){ &(uint32_t){ 0 } }));
     for (int step = 0; step < STEPS; step++) {
-        struct shaped *a = &arrays[roll(ARRAYS)];
-        CUmodule *m = &modules[roll(MODULES)];
-        uint32_t value = roll(1000);
+        struct shaped *a = &arrays[dice(&seed, ARRAYS)];
+        CUmodule *m = &modules[dice(&seed, MODULES)];
+        uint32_t value = dice(&seed, 1000);
         CUfunction count;
-        if (roll(10) == 0 && moves)
+        if (dice(&seed, 10) == 0 && moves)
             move_to(where = !where);
         /* The program and kernels write managed memory; half of its pages are not written at all. */
-        uint32_t word = roll(MANAGED_WORDS / 2), from = roll(MANAGED_WORDS / 2 - 4096);
-        CUdeviceptr at = managed + 4 * roll(MANAGED_WORDS / 2);
-        switch (roll(4)) {
+        uint32_t word = dice(&seed, MANAGED_WORDS / 2), from = dice(&seed, MANAGED_WORDS / 2 - 4096);
+        CUdeviceptr at = managed + 4 * dice(&seed, MANAGED_WORDS / 2);
+        switch (dice(&seed, 4)) {
         case 0:
             shared[word] = value;
             break;
@@ -314,13 +273,13 @@ static void random_program(uint64_t with, bool moves)
             OK(launch(apply, (void *[]){ &at, &value }));
             break;
         case 2:
-            mix(shared + from, 4096 * 4);
+            fnv_add(&hash, shared + from, 4096 * 4);
             break;
         default:
             break;
         }
-        uint64_t bytes = 16 + roll(20000);
-        switch (roll(4)) {
+        uint64_t bytes = 16 + dice(&seed, 20000);
+        switch (dice(&seed, 4)) {
         case 0:
             OK(launch(push, (void *[]){ &bytes, &value }));
             break;
@@ -330,13 +289,13 @@ static void random_program(uint64_t with, bool moves)
         case 2:
             OK(launch(walk, (void *[]){ &out }));
             OK(cuMemcpyDtoH_v2(&got, out, 4));
-            mix(&got, 4);
+            fnv_add(&hash, &got, 4);
             break;
         default:
             break;
         }
         OK(cuCtxSynchronize());
-        switch (a->there ? roll(8) : 0) {
+        switch (a->there ? dice(&seed, 8) : 0) {
         case 0:
             if (a->there)
                 array_end(a);
@@ -345,37 +304,37 @@ static void random_program(uint64_t with, bool moves)
             break;
         case 1:
         case 2:
-            array_copy(a, a->kind == 4 ? 2 * roll(2) : 0, false, true);
+            array_copy(a, a->kind == 4 ? 2 * dice(&seed, 2) : 0, false, true);
             break;
         case 3:
-            array_copy(a, a->kind == 4 ? 2 * roll(2) : 0, false, false);
+            array_copy(a, a->kind == 4 ? 2 * dice(&seed, 2) : 0, false, false);
             break;
         case 4:
         case 5:
             array_kernel(a, out);
             break;
         case 6:
-            if (roll(3) == 0)
+            if (dice(&seed, 3) == 0)
                 OK(launch(store, (void *[]){ &(uint32_t){ value % 2 } }));
             OK(launch(apply, (void *[]){ &out, &value }));
             OK(cuMemcpyDtoH_v2(&got, out, 4));
-            mix(&got, 4);
+            fnv_add(&hash, &got, 4);
             break;
         default:
-            if (!*m || roll(4) == 0) {
+            if (!*m || dice(&seed, 4) == 0) {
                 char text[sizeof ptx_variable + 32];
                 if (*m)
                     OK(cuModuleUnload(*m));
-                snprintf(text, sizeof text, ptx_variable, 64 << roll(16));
+                snprintf(text, sizeof text, ptx_variable, 64 << dice(&seed, 16));
                 OK(cuModuleLoadData(m, text));
             }
             OK(cuModuleGetFunction(&count, *m, "count"));
             OK(launch(count, (void *[]){ &out, &value }));
             OK(cuMemcpyDtoH_v2(&got, out, 4));
-            mix(&got, 4);
+            fnv_add(&hash, &got, 4);
             OK(cuModuleGetGlobal_v2(&words, &size, *m, "words"));
             OK(cuMemcpyDtoH_v2(&got, words, 4));
-            mix(&got, 4);
+            fnv_add(&hash, &got, 4);
         }
     }
     CHECK(core_sticky() == 0 && core_take_latched() == 0);

@@ -12,26 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/driver/types.h"
-#define GATE_PROTOTYPES
-#include "api/driver/gate_calls.inc"
-#include "cpu/client/core/core.h"
+#include "tests/core/moved_program.h"
 #include "tests/lib/unit.h"
-#include "isolated.h"
-#include "two_servers.h"
-
-#define OK(call) check_ok((call), #call, __LINE__)
 
 enum { BYTES = 4 << 20, TEXT_MOST = 1 << 16, LIMITS = 10, DEVICE_ATTRIBUTES = 160, FUNCTION_ATTRIBUTES = 16,
        STREAM_ATTRIBUTES = 16, POOL_ATTRIBUTES = 9, POINTER_ATTRIBUTES = 22, RANGE_ATTRIBUTES = 9 };
-
-static void check_ok(int code, const char *call, int line)
-{
-    if (code) {
-        fprintf(stderr, "line %d: %s gives %d\n", line, call, code);
-        _exit(1);
-    }
-}
 
 static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.global .texref words;\n"
                           ".visible .entry first(.param .u64 a) {\n"
@@ -50,17 +35,8 @@ static CUtexref texref;
 static CUdeviceptr memory, managed, mapped;
 static CUgraphExec graph;
 static CUgraphNode nodes[2];
-static char why[512];
 
-static void move_to(int number)
-{
-    int code = suspends ? core_suspend(0, why, sizeof why) : core_move(server_uris[number], 0, why, sizeof why);
-    if (!code && suspends)
-        code = core_resume(server_uris[number], why, sizeof why);
-    if (code)
-        fprintf(stderr, "not moved: %d: %s\n", code, why);
-    CHECK(code == 0);
-}
+static void move_to(int number) { moved_to(number, suspends, 0); }
 
 /* ---- what is set ---- */
 

@@ -15,23 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/driver/types.h"
-#define GATE_PROTOTYPES
-#include "api/driver/gate_calls.inc"
-#include "cpu/client/core/core.h"
+#include "tests/core/moved_program.h"
+#include "tests/lib/dice.h"
+#include "tests/lib/fnv.h"
 #include "tests/lib/unit.h"
-#include "isolated.h"
-#include "two_servers.h"
-
-#define OK(call) check_ok((call), #call, __LINE__)
-
-static void check_ok(int code, const char *call, int line)
-{
-    if (code) {
-        fprintf(stderr, "line %d: %s gives %d\n", line, call, code);
-        _exit(1);
-    }
-}
 
 /* fill(address, count, value); add(address, count): adds the index to each word. */
 static const char ptx[] =
@@ -54,22 +41,10 @@ static CUfunction fill, add;
 static void begin(void)
 {
     CUmodule module;
-    CUdevice device;
-    OK(cuInit(0));
-    OK(cuDeviceGet(&device, 0));
-    OK(cuDevicePrimaryCtxRetain(&context, device));
-    OK(cuCtxSetCurrent(context));
+    context = moved_begin();
     OK(cuModuleLoadData(&module, ptx));
     OK(cuModuleGetFunction(&fill, module, "fill"));
     OK(cuModuleGetFunction(&add, module, "add"));
-}
-
-static char why[512];
-
-static int move_to(int number, unsigned limit_ms)
-{
-    two_servers_bridge(number);
-    return core_move(server_uris[number], limit_ms, why, sizeof why);
 }
 
 /* ---- random programs ---- */
@@ -84,18 +59,6 @@ struct worker {
     uint64_t seed, hash;
     atomic_uint called;                       /* by host functions */
 };
-
-static uint32_t roll(struct worker *w, uint32_t below)
-{
-    w->seed = w->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(w->seed >> 33) % below;
-}
-
-static void mix(struct worker *w, const void *bytes, size_t size)
-{
-    for (const uint8_t *at = bytes; size--; at++)
-        w->hash = (w->hash ^ *at) * UINT64_C(1099511628211);
-}
 
 static void called(void *count)
 {
@@ -125,14 +88,14 @@ static void *work(void *mine)
         launch(fill, stream, block[i], BLOCK / 4, (uint32_t)i);
     }
     for (int step = 0; step < STEPS; step++) {
-        uint32_t b = roll(w, BLOCKS), o = roll(w, BLOCKS), value = roll(w, 1000);
+        uint32_t b = dice(&w->seed, BLOCKS), o = dice(&w->seed, BLOCKS), value = dice(&w->seed, 1000);
         /* The other side cannot come too late. */
         while (moving && step >= STEPS * (1 + atomic_load(&moves_done)) / (MOVES + 1)) {
             CUresult result = cuStreamQuery(stream);
             CHECK(result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY);
             usleep(100);
         }
-        switch (roll(w, 10)) {
+        switch (dice(&w->seed, 10)) {
         case 0:
             launch(fill, stream, block[b], BLOCK / 8, value);
             break;
@@ -150,7 +113,7 @@ static void *work(void *mine)
             OK(cuMemcpyDtoHAsync_v2(pinned, block[b], BLOCK, stream));
             OK(cuEventRecord(event, stream));
             OK(cuEventSynchronize(event));
-            mix(w, pinned, BLOCK);
+            fnv_add(&w->hash, pinned, BLOCK);
             break;
         case 5:
             if (b != o)
@@ -176,13 +139,13 @@ static void *work(void *mine)
         default:
             OK(cuStreamSynchronize(stream));
             OK(cuMemcpyDtoH_v2(host, block[b], BLOCK));
-            mix(w, host, BLOCK);
+            fnv_add(&w->hash, host, BLOCK);
         }
     }
     OK(cuCtxSynchronize());
     for (int i = 0; i < BLOCKS; i++) {
         OK(cuMemcpyDtoH_v2(host, block[i], BLOCK));
-        mix(w, host, BLOCK);
+        fnv_add(&w->hash, host, BLOCK);
     }
     atomic_fetch_sub(&threads_left, 1);
     return NULL;
@@ -200,7 +163,7 @@ static void program(void)
         CHECK(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0);
     }
     for (int i = 0; moving && atomic_load(&threads_left); i++) {
-        int code = move_to((i + 1) % 2, 30000);
+        int code = moved_try((i + 1) % 2, 30000);
         if (code)
             fprintf(stderr, "not moved: %s\n", why);
         CHECK(code == 0);
@@ -273,26 +236,26 @@ static void body_thread_named(void)
     CHECK(pthread_create(&thread, NULL, waits_in_call, NULL) == 0);
     /* It may not be in its call yet: then the stream is named. */
     for (int i = 0; i < 200 && !strstr(why, "cuStreamSynchronize"); i++)
-        CHECK(move_to(1, 50) == CORE_NOT_READY);
+        CHECK(moved_try(1, 50) == CORE_NOT_READY);
     snprintf(number, sizeof number, "thread %d ", atomic_load(&waiting_thread));
     snprintf(stream, sizeof stream, "stream 0x%llx", (unsigned long long)(uintptr_t)held);
     fprintf(stderr, "# %s\n", why);
     CHECK(strstr(why, number) && strstr(why, stream));
     release_stream();
     pthread_join(thread, NULL);
-    CHECK(move_to(1, 0) == 0 && core_sticky() == 0);
+    CHECK(moved_try(1, 0) == 0 && core_sticky() == 0);
 }
 
 static void body_stream_named(void)
 {
     char stream[32];
     hold_stream();
-    CHECK(move_to(1, 100) == CORE_NOT_READY);
+    CHECK(moved_try(1, 100) == CORE_NOT_READY);
     snprintf(stream, sizeof stream, "stream 0x%llx", (unsigned long long)(uintptr_t)held);
     fprintf(stderr, "# %s\n", why);
     CHECK(strstr(why, stream));
     release_stream();
-    CHECK(move_to(1, 0) == 0 && core_sticky() == 0);
+    CHECK(moved_try(1, 0) == 0 && core_sticky() == 0);
 }
 
 static atomic_bool function_runs, function_may_end;
@@ -325,12 +288,12 @@ static void body_function_named(void)
     while (!atomic_load(&function_runs))
         sched_yield();
     CHECK(pthread_create(&thread, NULL, ends_function, NULL) == 0);
-    CHECK(move_to(1, 100) == CORE_NOT_READY);
+    CHECK(moved_try(1, 100) == CORE_NOT_READY);
     fprintf(stderr, "# %s\n", why);
     CHECK(strstr(why, "host function"));
     pthread_join(thread, NULL);
     OK(cuStreamSynchronize(held));
-    CHECK(move_to(1, 0) == 0 && core_sticky() == 0);
+    CHECK(moved_try(1, 0) == 0 && core_sticky() == 0);
 }
 
 /* ---- pinned memory that a thread writes meanwhile ---- */
@@ -372,7 +335,7 @@ static void body_pinned_written(void)
         unsigned before = atomic_load(&passes);
         while (atomic_load(&passes) == before)
             sched_yield();
-        int code = move_to((i + 1) % 2, 0);
+        int code = moved_try((i + 1) % 2, 0);
         if (code)
             fprintf(stderr, "not moved: %s\n", why);
         CHECK(code == 0);
