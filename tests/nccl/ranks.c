@@ -8,58 +8,14 @@
  *   none     what is refused where the server has no communicators, or there are no random bytes
  * The last line that it prints is "ok".
  */
-#include <cuda.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#define NCCL_OF_PROGRAMS
-#include "cpu/client/nccl/calls.h"
+#include "tests/nccl/ranks.h"
 
-enum { MOST = 4, COUNT = 20000, INT32 = 2, FLOAT32 = 7, SUM = 0, MAX = 2, AVERAGE = 4 };
-enum { HOST_IMMEDIATE = 1, DEVICE = 0 };
-
-static int ranks, first, count;
-static struct rank {
-    struct nccl_comm *comm;
-    CUcontext context;
-    CUstream stream;
-    CUdeviceptr in, out;
-} own[MOST];
-
-#define NEED(holds, ...)                                      \
-    do {                                                      \
-        if (!(holds)) {                                       \
-            printf("ranks.c:%d: rank %d: ", __LINE__, first); \
-            printf(__VA_ARGS__);                              \
-            printf(" (%s)\n", ncclGetLastError(NULL));        \
-            exit(1);                                          \
-        }                                                     \
-    } while (0)
-#define CUDA(call) NEED((call) == CUDA_SUCCESS, #call)
-#define GOOD(call)                                               \
-    do {                                                         \
-        int result_ = (int)(call);                               \
-        NEED(result_ == NCCL_SUCCESS, "%s: %d", #call, result_); \
-    } while (0)
-
-static void *at(CUdeviceptr address) { return (void *)(uintptr_t)address; }
-static core_stream stream_of(int i) { return (core_stream)(uintptr_t)own[i].stream; }
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
+int ranks, first, count;
+struct rank own[MOST];
 
 /* ---- the ranks ---- */
 
@@ -115,9 +71,9 @@ static void init(const nccl_id *id)
 
 /* ---- values ---- */
 
-static int value(int rank, int i) { return rank * 100 + i % 89; }
+int value(int rank, int i) { return rank * 100 + i % 89; }
 
-static int sum(int i)
+int sum(int i)
 {
     int all = 0;
     for (int r = 0; r < ranks; r++)
@@ -125,7 +81,7 @@ static int sum(int i)
     return all;
 }
 
-static void fill(void)
+void fill(void)
 {
     static int numbers[COUNT * MOST];
     for (int i = 0; i < count; i++) {
@@ -138,7 +94,7 @@ static void fill(void)
     }
 }
 
-static int *numbers_of(int i, CUdeviceptr from, int numbers)
+int *numbers_of(int i, CUdeviceptr from, int numbers)
 {
     static int back[COUNT * MOST];
     CUDA(cuCtxSetCurrent(own[i].context));
@@ -147,9 +103,7 @@ static int *numbers_of(int i, CUdeviceptr from, int numbers)
     return back;
 }
 
-enum kind { BROADCAST, REDUCE, ALL_REDUCE, GATHER, SCATTER, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, KINDS };
-
-static nccl_result call(enum kind kind, int i, size_t part, int root)
+nccl_result call(enum kind kind, int i, size_t part, int root)
 {
     const void *in = at(own[i].in);
     void *out = at(own[i].out);
@@ -180,7 +134,7 @@ static int wanted(enum kind kind, int rank, int part, int root, int i)
     }
 }
 
-static void collectives(void)
+void collectives(void)
 {
     for (enum kind kind = BROADCAST; kind < KINDS; kind++)
         for (int part = 1; part <= COUNT; part *= 141) {
@@ -203,7 +157,7 @@ static void collectives(void)
         }
 }
 
-static void collectives_once(void)
+void collectives_once(void)
 {
     for (int i = 0; i < count; i++)
         GOOD(call(ALL_GATHER, i, COUNT, 0));
@@ -421,77 +375,6 @@ static void captured(CUgraphExec executables[MOST])
     }
 }
 
-/* ---- what was revoked ---- */
-
-/* While a collective waits for the last rank. Afterwards there are new ones with the same ranks. */
-static void revoked(void)
-{
-    struct nccl_comm *parts[MOST], *smaller[MOST] = { NULL };
-    int none[] = { 0 };
-    collectives_once(); /* no rank asks any more whether all is well */
-    for (int i = 0; i < count; i++)
-        if (first + i < ranks - 1)
-            GOOD(call(ALL_REDUCE, i, COUNT, 0));
-    for (int i = 0; i < count; i++) {
-        nccl_result error = NCCL_REMOTE_ERROR;
-        double begin = now();
-        NEED(ncclCommRevoke(own[i].comm, 1) == NCCL_INVALID_ARGUMENT, "flags");
-        GOOD(ncclCommRevoke(own[i].comm, 0));
-        NEED(now() < begin + 0.5, "revoking: %.2f s", now() - begin);
-        GOOD(ncclCommRevoke(own[i].comm, 0));
-        GOOD(ncclCommGetAsyncError(own[i].comm, &error));
-        GOOD(error);
-        NEED(call(ALL_REDUCE, i, 1, 0) == NCCL_INVALID_USAGE, "a revoked communicator");
-        NEED(ncclCommFinalize(own[i].comm) == NCCL_INVALID_USAGE, "a revoked communicator's end");
-    }
-    for (int i = 0; i < count; i++) {
-        CUDA(cuCtxSetCurrent(own[i].context));
-        cuStreamSynchronize(own[i].stream); /* an error where another rank was quicker to revoke */
-    }
-    fill();
-    GOOD(ncclGroupStart());
-    for (int i = 0; i < count; i++)
-        GOOD(ncclCommSplit(own[i].comm, 0, first + i, &parts[i], NULL));
-    GOOD(ncclGroupEnd());
-    NEED(ncclCommShrink(parts[0], none, 0, &smaller[0], NULL, 0) == NCCL_INVALID_ARGUMENT, "nobody is excluded");
-    GOOD(ncclGroupStart());
-    for (int i = 0; i < count; i++) {
-        int excluded[] = { ranks - 1, 0 };
-        if (first + i == ranks - 1)
-            continue;
-        NEED(ncclCommShrink(parts[i], &ranks, 1, &smaller[i], NULL, 0) == NCCL_INVALID_ARGUMENT, "no rank");
-        GOOD(ncclCommShrink(parts[i], excluded, 1, &smaller[i], NULL, 0));
-    }
-    nccl_result ended = ncclGroupEnd();
-    NEED(ended == (first + count == ranks && count == 1 ? NCCL_SUCCESS : NCCL_INVALID_ARGUMENT), "group: %d", ended);
-    GOOD(ncclGroupStart());
-    for (int i = 0; i < count; i++) {
-        int excluded[] = { ranks - 1 };
-        if (first + i < ranks - 1)
-            GOOD(ncclCommShrink(parts[i], excluded, 1, &smaller[i], NULL, 0));
-    }
-    GOOD(ncclGroupEnd());
-    for (int i = 0; i < count; i++) {
-        int number = 0, root = 0;
-        struct nccl_comm *comm = smaller[i] ? smaller[i] : parts[i];
-        GOOD(ncclCommCount(comm, &number));
-        NEED(number == ranks - (smaller[i] != NULL), "%d ranks", number);
-        if (smaller[i])
-            GOOD(ncclBroadcast(at(own[i].in), at(own[i].out), COUNT, INT32, root, smaller[i], stream_of(i)));
-        GOOD(ncclAllGather(at(own[i].in), at(own[i].out + (CUdeviceptr)(smaller[i] ? COUNT * 4 : 0)), COUNT / MOST,
-                           INT32, parts[i], stream_of(i)));
-    }
-    for (int i = 0; i < count; i++) {
-        const int *got = numbers_of(i, own[i].out, 2 * COUNT) + (smaller[i] ? COUNT : 0);
-        for (int k = 0; k < COUNT / MOST * ranks; k++)
-            NEED(got[k] == value(k / (COUNT / MOST), k % (COUNT / MOST)), "behind a revoked one: %d", got[k]);
-        NEED(!smaller[i] || numbers_of(i, own[i].out, COUNT)[9] == value(0, 9), "a smaller one");
-        if (smaller[i])
-            GOOD(ncclCommDestroy(smaller[i]));
-        GOOD(ncclCommDestroy(parts[i]));
-    }
-}
-
 static void all_functions(void)
 {
     void *memory, *handle;
@@ -525,186 +408,6 @@ static void all_functions(void)
         NEED(cuGraphLaunch(executables[i], own[i].stream) == CUDA_ERROR_INVALID_HANDLE, "a launch without one");
         CUDA(cuGraphExecDestroy(executables[i]));
     }
-}
-
-/* ---- a rank that is lost ---- */
-
-/* The first ranks, so many, are gone. */
-static void shrink(int gone)
-{
-    struct nccl_comm *smaller[MOST];
-    int excluded[MOST] = { 0, 1, 2, 3 };
-    double begin = now();
-    GOOD(ncclGroupStart());
-    for (int i = 0; i < count; i++)
-        GOOD(ncclCommShrink(own[i].comm, excluded, gone, &smaller[i], NULL, 1));
-    GOOD(ncclGroupEnd());
-    NEED(now() < begin + 2, "shrinking: %.2f s", now() - begin);
-    for (int i = 0; i < count; i++) {
-        CUDA(cuCtxSetCurrent(own[i].context));
-        cuStreamSynchronize(own[i].stream);
-        GOOD(ncclCommDestroy(own[i].comm));
-        own[i].comm = smaller[i];
-    }
-    fill();
-    for (int i = 0; i < count; i++)
-        GOOD(call(ALL_GATHER, i, COUNT, 0));
-    for (int i = 0; i < count; i++) {
-        int rank = -1;
-        const int *got = numbers_of(i, own[i].out, COUNT * (ranks - gone));
-        for (int k = 0; k < COUNT * (ranks - gone); k++)
-            NEED(got[k] == value(gone + k / COUNT, k % COUNT), "smaller: %d: %d", k, got[k]);
-        GOOD(ncclCommUserRank(own[i].comm, &rank));
-        NEED(rank == first + i - gone, "rank %d", rank);
-        GOOD(ncclCommDestroy(own[i].comm));
-    }
-}
-
-/* gone: the first ranks, so many; 0: the last one. */
-static void lost(int gone)
-{
-    char line[16];
-    fill();
-    for (int i = 0; i < count; i++)
-        GOOD(call(ALL_REDUCE, i, COUNT, 0));
-    for (int i = 0; i < count; i++)
-        numbers_of(i, own[i].out, 1);
-    if (gone ? first == 0 : first + count == ranks) {
-        printf("victim\n");
-        pause();
-    }
-    for (int i = 0; i < count; i++)
-        GOOD(call(ALL_REDUCE, i, COUNT, 0));
-    printf("ready\n");
-    NEED(fgets(line, sizeof line, stdin) != NULL, "a line");
-    double begin = now();
-    for (int i = 0; i < count; i++) {
-        nccl_result error = NCCL_SUCCESS;
-        while (error == NCCL_SUCCESS && now() < begin + 10)
-            GOOD(ncclCommGetAsyncError(own[i].comm, &error));
-        NEED(error == NCCL_REMOTE_ERROR && now() < begin + 1, "error %d after %.2f s", error, now() - begin);
-        NEED(strstr(ncclGetLastError(own[i].comm), "rank "), "the reason");
-    }
-    if (gone) {
-        shrink(gone);
-        return;
-    }
-    begin = now();
-    for (int i = 0; i < count; i++)
-        GOOD(ncclCommAbort(own[i].comm));
-    NEED(now() < begin + 0.5, "aborting: %.2f s", now() - begin);
-    /* the collective that was under way is an error once, and the GPU works */
-    for (int i = 0; i < count; i++) {
-        CUDA(cuCtxSetCurrent(own[i].context));
-        cuStreamSynchronize(own[i].stream);
-    }
-    fill();
-    NEED(numbers_of(0, own[0].in, 9)[8] == value(first, 8), "the GPU goes on");
-}
-
-/* ---- what is refused ---- */
-
-/* In the place of the C library's, for libnccl.so.2 too. */
-static bool no_random;
-__attribute__((visibility("default"))) ssize_t getrandom(void *bytes, size_t size, unsigned flags)
-{
-    if (!no_random)
-        return syscall(SYS_getrandom, bytes, size, flags);
-    errno = ENOSYS;
-    return -1;
-}
-
-static void refused(nccl_result result, nccl_result wanted_one, const char *text, int line)
-{
-    NEED(result == wanted_one && strstr(ncclGetLastError(NULL), text), "line %d: %d, not %d", line, result, wanted_one);
-}
-#define REFUSED(call, result, text) refused(call, result, text, __LINE__)
-
-static void wrong(const nccl_id *id)
-{
-    struct nccl_comm *comm = own[0].comm, *other = comm;
-    core_stream s = stream_of(0);
-    void *in = at(own[0].in), *out = at(own[0].out);
-    int here = 0, op = 0;
-    nccl_id foreign = { { 1, 2, 3 } };
-    struct nccl_config config = { sizeof config, 0xcafebeef, 22809, 0 }, nonsense = { 0 };
-    CUDA(cuCtxSetCurrent(own[0].context));
-    REFUSED(ncclAllReduce(&here, out, 1, INT32, SUM, comm, s), NCCL_INVALID_ARGUMENT, "sendbuff");
-    REFUSED(ncclAllReduce(in, NULL, 1, INT32, SUM, comm, s), NCCL_INVALID_ARGUMENT, "recvbuff is NULL");
-    REFUSED(ncclAllReduce(in, out, 1, 12, SUM, comm, s), NCCL_INVALID_ARGUMENT, "type 12");
-    REFUSED(ncclAllReduce(in, out, 1, INT32, 5, comm, s), NCCL_INVALID_ARGUMENT, "operation 5");
-    REFUSED(ncclAllReduce(in, out, SIZE_MAX, INT32, SUM, comm, s), NCCL_INVALID_ARGUMENT, "count");
-    REFUSED(ncclAllReduce(in, out, 1, INT32, SUM, NULL, s), NCCL_INVALID_ARGUMENT, "communicator");
-    REFUSED(ncclAllReduce(in, out, 1, INT32, SUM, comm, 12345), NCCL_INVALID_ARGUMENT, "stream");
-    REFUSED(ncclAllReduce(in, out, 1, INT32, SUM, comm, stream_of(1)), NCCL_INVALID_ARGUMENT, "stream");
-    REFUSED(ncclBroadcast(in, out, 1, INT32, ranks, comm, s), NCCL_INVALID_ARGUMENT, "root");
-    REFUSED(ncclSend(in, 1, INT32, ranks, comm, s), NCCL_INVALID_ARGUMENT, "peer");
-    REFUSED(ncclSend(in, 1, INT32, 0, comm, s), NCCL_INVALID_USAGE, "itself");
-    REFUSED(ncclGroupEnd(), NCCL_INVALID_USAGE, "group");
-    REFUSED(ncclRedOpCreatePreMulSum(&op, NULL, INT32, HOST_IMMEDIATE, comm), NCCL_INVALID_ARGUMENT, "NULL");
-    REFUSED(ncclRedOpCreatePreMulSum(&op, at(own[0].in + COUNT * MOST * 4 - 1), INT32, DEVICE, comm),
-            NCCL_INVALID_ARGUMENT, "ends too early");
-    REFUSED(ncclRedOpCreatePreMulSum(&op, &here, INT32, DEVICE, comm), NCCL_INVALID_ARGUMENT, "scalar");
-    REFUSED(ncclRedOpDestroy(9, comm), NCCL_INVALID_ARGUMENT, "operation 9");
-    REFUSED(ncclCommInitRank(&other, 2, foreign, 0), NCCL_INVALID_ARGUMENT, "unique id");
-    REFUSED(ncclCommInitRank(&other, 2, *id, 2), NCCL_INVALID_ARGUMENT, "rank 2 of 2");
-    REFUSED(ncclCommInitRankConfig(&other, 1, *id, 0, &nonsense), NCCL_INVALID_ARGUMENT, "INITIALIZER");
-    /* a failure in a group is the group's */
-    GOOD(ncclGroupStart());
-    REFUSED(ncclAllReduce(in, out, 1, INT32, 99, comm, s), NCCL_INVALID_ARGUMENT, "operation 99");
-    REFUSED(ncclGroupEnd(), NCCL_INVALID_ARGUMENT, "operation 99");
-    struct nccl_comm *unmade;
-    GOOD(ncclGroupStart());
-    GOOD(ncclCommInitRank(&unmade, 1, *id, 0));
-    REFUSED(ncclAllReduce(in, out, 1, INT32, 99, comm, s), NCCL_INVALID_ARGUMENT, "operation 99");
-    REFUSED(ncclGroupEnd(), NCCL_INVALID_ARGUMENT, "operation 99");
-    NEED(!unmade, "a communicator of a group that has failed");
-    /* one GPU for two ranks */
-    GOOD(ncclGetUniqueId(&foreign));
-    struct nccl_comm *two[2];
-    GOOD(ncclGroupStart());
-    for (int r = 0; r < 2; r++)
-        GOOD(ncclCommInitRank(&two[r], 2, foreign, r));
-    REFUSED(ncclGroupEnd(), NCCL_INVALID_USAGE, "duplicate GPU");
-    NEED(!two[0] && !two[1], "a communicator that could not be made");
-    /* buffers that end too early */
-    CUdeviceptr small;
-    void *pinned;
-    CUDA(cuMemAllocManaged(&small, 1000, CU_MEM_ATTACH_GLOBAL));
-    CUDA(cuMemAllocHost(&pinned, 1000));
-    const size_t far = (size_t)1 << 32;
-    REFUSED(ncclAllReduce(in, out, far, INT32, SUM, comm, s), NCCL_INVALID_ARGUMENT, "sendbuff");
-    REFUSED(ncclAllReduce(at(small), out, far, INT32, SUM, comm, s), NCCL_INVALID_ARGUMENT, "ends too early");
-    REFUSED(ncclAllReduce(pinned, out, far, INT32, SUM, comm, s), NCCL_INVALID_ARGUMENT, "ends too early");
-    REFUSED(ncclRecv(at((uintptr_t)pinned + 999), 2, 0, 1, comm, s), NCCL_INVALID_ARGUMENT, "ends too early");
-    CUDA(cuMemFree(small));
-    CUDA(cuMemFreeHost(pinned));
-    /* one that does not block */
-    nccl_result error = NCCL_IN_PROGRESS;
-    GOOD(ncclGetUniqueId(&foreign));
-    NEED(ncclCommInitRankConfig(&other, 1, foreign, 0, &config) == NCCL_IN_PROGRESS, "not blocking");
-    for (double until = now() + 10; error == NCCL_IN_PROGRESS && now() < until; usleep(1000))
-        GOOD(ncclCommGetAsyncError(other, &error));
-    GOOD(error);
-    GOOD(ncclAllReduce(in, out, 1, INT32, SUM, other, s));
-    GOOD(ncclCommDestroy(other));
-    collectives();
-    for (int i = 0; i < count; i++)
-        GOOD(ncclCommDestroy(own[i].comm));
-}
-
-/* Without random bytes there is no id that others could not guess. The server has no communicators. */
-static void none(void)
-{
-    nccl_id id;
-    struct nccl_comm *comm = NULL;
-    no_random = true;
-    REFUSED(ncclGetUniqueId(&id), NCCL_SYSTEM_ERROR, "random bytes");
-    no_random = false;
-    GOOD(ncclGetUniqueId(&id));
-    CUDA(cuCtxSetCurrent(own[0].context));
-    REFUSED(ncclCommInitRank(&comm, 1, id, 0), NCCL_INVALID_USAGE, "a communicator: the GPU server does not support");
-    NEED(!comm, "a communicator that could not be made");
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,7 @@
 # tests/nccl: Flyt's libnccl.so.2, with programs of our own.
-$(call objects,tests/nccl/ranks.c): | $(CPU_RPC_HEADERS)
-$(BUILD)/tests/nccl_ranks: $(call objects,tests/nccl/ranks.c) | $(NCCL_LIBRARY) $(BIN)/cudart/libcuda.so.1
+TESTS_NCCL_RANKS := $(call objects,tests/nccl/ranks.c tests/nccl/lost.c tests/nccl/refused.c)
+$(TESTS_NCCL_RANKS): | $(CPU_RPC_HEADERS)
+$(BUILD)/tests/nccl_ranks: $(TESTS_NCCL_RANKS) | $(NCCL_LIBRARY) $(BIN)/cudart/libcuda.so.1
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN)/nccl -l:libnccl.so.2 -L$(BIN)/cudart -l:libcuda.so.1 \
 	    -Wl,--allow-shlib-undefined

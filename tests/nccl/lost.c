@@ -1,0 +1,151 @@
+/* lost.c: what becomes of the other ranks when some are gone, or a communicator is revoked. See ranks.c. */
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/nccl/ranks.h"
+
+/* ---- what was revoked ---- */
+
+/* While a collective waits for the last rank. Afterwards there are new ones with the same ranks. */
+void revoked(void)
+{
+    struct nccl_comm *parts[MOST], *smaller[MOST] = { NULL };
+    int none[] = { 0 };
+    collectives_once(); /* no rank asks any more whether all is well */
+    for (int i = 0; i < count; i++)
+        if (first + i < ranks - 1)
+            GOOD(call(ALL_REDUCE, i, COUNT, 0));
+    for (int i = 0; i < count; i++) {
+        nccl_result error = NCCL_REMOTE_ERROR;
+        double begin = now();
+        NEED(ncclCommRevoke(own[i].comm, 1) == NCCL_INVALID_ARGUMENT, "flags");
+        GOOD(ncclCommRevoke(own[i].comm, 0));
+        NEED(now() < begin + 0.5, "revoking: %.2f s", now() - begin);
+        GOOD(ncclCommRevoke(own[i].comm, 0));
+        GOOD(ncclCommGetAsyncError(own[i].comm, &error));
+        GOOD(error);
+        NEED(call(ALL_REDUCE, i, 1, 0) == NCCL_INVALID_USAGE, "a revoked communicator");
+        NEED(ncclCommFinalize(own[i].comm) == NCCL_INVALID_USAGE, "a revoked communicator's end");
+    }
+    for (int i = 0; i < count; i++) {
+        CUDA(cuCtxSetCurrent(own[i].context));
+        cuStreamSynchronize(own[i].stream); /* an error where another rank was quicker to revoke */
+    }
+    fill();
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++)
+        GOOD(ncclCommSplit(own[i].comm, 0, first + i, &parts[i], NULL));
+    GOOD(ncclGroupEnd());
+    NEED(ncclCommShrink(parts[0], none, 0, &smaller[0], NULL, 0) == NCCL_INVALID_ARGUMENT, "nobody is excluded");
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++) {
+        int excluded[] = { ranks - 1, 0 };
+        if (first + i == ranks - 1)
+            continue;
+        NEED(ncclCommShrink(parts[i], &ranks, 1, &smaller[i], NULL, 0) == NCCL_INVALID_ARGUMENT, "no rank");
+        GOOD(ncclCommShrink(parts[i], excluded, 1, &smaller[i], NULL, 0));
+    }
+    nccl_result ended = ncclGroupEnd();
+    NEED(ended == (first + count == ranks && count == 1 ? NCCL_SUCCESS : NCCL_INVALID_ARGUMENT), "group: %d", ended);
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++) {
+        int excluded[] = { ranks - 1 };
+        if (first + i < ranks - 1)
+            GOOD(ncclCommShrink(parts[i], excluded, 1, &smaller[i], NULL, 0));
+    }
+    GOOD(ncclGroupEnd());
+    for (int i = 0; i < count; i++) {
+        int number = 0, root = 0;
+        struct nccl_comm *comm = smaller[i] ? smaller[i] : parts[i];
+        GOOD(ncclCommCount(comm, &number));
+        NEED(number == ranks - (smaller[i] != NULL), "%d ranks", number);
+        if (smaller[i])
+            GOOD(ncclBroadcast(at(own[i].in), at(own[i].out), COUNT, INT32, root, smaller[i], stream_of(i)));
+        GOOD(ncclAllGather(at(own[i].in), at(own[i].out + (CUdeviceptr)(smaller[i] ? COUNT * 4 : 0)), COUNT / MOST,
+                           INT32, parts[i], stream_of(i)));
+    }
+    for (int i = 0; i < count; i++) {
+        const int *got = numbers_of(i, own[i].out, 2 * COUNT) + (smaller[i] ? COUNT : 0);
+        for (int k = 0; k < COUNT / MOST * ranks; k++)
+            NEED(got[k] == value(k / (COUNT / MOST), k % (COUNT / MOST)), "behind a revoked one: %d", got[k]);
+        NEED(!smaller[i] || numbers_of(i, own[i].out, COUNT)[9] == value(0, 9), "a smaller one");
+        if (smaller[i])
+            GOOD(ncclCommDestroy(smaller[i]));
+        GOOD(ncclCommDestroy(parts[i]));
+    }
+}
+
+/* ---- a rank that is lost ---- */
+
+/* The first ranks, so many, are gone. */
+static void shrink(int gone)
+{
+    struct nccl_comm *smaller[MOST];
+    int excluded[MOST] = { 0, 1, 2, 3 };
+    double begin = now();
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++)
+        GOOD(ncclCommShrink(own[i].comm, excluded, gone, &smaller[i], NULL, 1));
+    GOOD(ncclGroupEnd());
+    NEED(now() < begin + 2, "shrinking: %.2f s", now() - begin);
+    for (int i = 0; i < count; i++) {
+        CUDA(cuCtxSetCurrent(own[i].context));
+        cuStreamSynchronize(own[i].stream);
+        GOOD(ncclCommDestroy(own[i].comm));
+        own[i].comm = smaller[i];
+    }
+    fill();
+    for (int i = 0; i < count; i++)
+        GOOD(call(ALL_GATHER, i, COUNT, 0));
+    for (int i = 0; i < count; i++) {
+        int rank = -1;
+        const int *got = numbers_of(i, own[i].out, COUNT * (ranks - gone));
+        for (int k = 0; k < COUNT * (ranks - gone); k++)
+            NEED(got[k] == value(gone + k / COUNT, k % COUNT), "smaller: %d: %d", k, got[k]);
+        GOOD(ncclCommUserRank(own[i].comm, &rank));
+        NEED(rank == first + i - gone, "rank %d", rank);
+        GOOD(ncclCommDestroy(own[i].comm));
+    }
+}
+
+/* gone: the first ranks, so many; 0: the last one. */
+void lost(int gone)
+{
+    char line[16];
+    fill();
+    for (int i = 0; i < count; i++)
+        GOOD(call(ALL_REDUCE, i, COUNT, 0));
+    for (int i = 0; i < count; i++)
+        numbers_of(i, own[i].out, 1);
+    if (gone ? first == 0 : first + count == ranks) {
+        printf("victim\n");
+        pause();
+    }
+    for (int i = 0; i < count; i++)
+        GOOD(call(ALL_REDUCE, i, COUNT, 0));
+    printf("ready\n");
+    NEED(fgets(line, sizeof line, stdin) != NULL, "a line");
+    double begin = now();
+    for (int i = 0; i < count; i++) {
+        nccl_result error = NCCL_SUCCESS;
+        while (error == NCCL_SUCCESS && now() < begin + 10)
+            GOOD(ncclCommGetAsyncError(own[i].comm, &error));
+        NEED(error == NCCL_REMOTE_ERROR && now() < begin + 1, "error %d after %.2f s", error, now() - begin);
+        NEED(strstr(ncclGetLastError(own[i].comm), "rank "), "the reason");
+    }
+    if (gone) {
+        shrink(gone);
+        return;
+    }
+    begin = now();
+    for (int i = 0; i < count; i++)
+        GOOD(ncclCommAbort(own[i].comm));
+    NEED(now() < begin + 0.5, "aborting: %.2f s", now() - begin);
+    /* the collective that was under way is an error once, and the GPU works */
+    for (int i = 0; i < count; i++) {
+        CUDA(cuCtxSetCurrent(own[i].context));
+        cuStreamSynchronize(own[i].stream);
+    }
+    fill();
+    NEED(numbers_of(0, own[0].in, 9)[8] == value(first, 8), "the GPU goes on");
+}

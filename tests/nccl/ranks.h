@@ -1,0 +1,79 @@
+/* ranks.h: what the files of build/…/tests/nccl_ranks share: the ranks of this process, and what they hold. */
+#ifndef TESTS_NCCL_RANKS_H
+#define TESTS_NCCL_RANKS_H
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define NCCL_OF_PROGRAMS
+#include "cpu/client/nccl/calls.h"
+
+enum { MOST = 4, COUNT = 20000, INT32 = 2, FLOAT32 = 7, SUM = 0, MAX = 2, AVERAGE = 4 };
+enum { HOST_IMMEDIATE = 1, DEVICE = 0 };
+
+extern int ranks, first, count; /* of all processes; the first one here, and how many are here */
+extern struct rank {
+    struct nccl_comm *comm;
+    CUcontext context;
+    CUstream stream;
+    CUdeviceptr in, out;
+} own[MOST];
+
+#define NEED(holds, ...)                                           \
+    do {                                                           \
+        if (!(holds)) {                                            \
+            printf("%s:%d: rank %d: ", __FILE__, __LINE__, first); \
+            printf(__VA_ARGS__);                                   \
+            printf(" (%s)\n", ncclGetLastError(NULL));             \
+            exit(1);                                               \
+        }                                                          \
+    } while (0)
+#define CUDA(call) NEED((call) == CUDA_SUCCESS, #call)
+#define GOOD(call)                                               \
+    do {                                                         \
+        int result_ = (int)(call);                               \
+        NEED(result_ == NCCL_SUCCESS, "%s: %d", #call, result_); \
+    } while (0)
+
+static inline void *at(CUdeviceptr address) { return (void *)(uintptr_t)address; }
+static inline core_stream stream_of(int i) { return (core_stream)(uintptr_t)own[i].stream; }
+
+static inline double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* ---- values (ranks.c) ---- */
+
+/* Number i of what a rank has as its input (fill), and of the sum of all ranks'. */
+int value(int rank, int i);
+int sum(int i);
+/* The input of each rank here; all bytes of the output are 0xee. */
+void fill(void);
+/* So many numbers from there, of the GPU of rank i here, when its stream has ended. Until the next call. */
+int *numbers_of(int i, CUdeviceptr from, int numbers);
+
+enum kind { BROADCAST, REDUCE, ALL_REDUCE, GATHER, SCATTER, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, KINDS };
+/* part: how many numbers one rank has, or gets. */
+nccl_result call(enum kind, int i, size_t part, int root);
+/* All kinds of collectives, and one, with their results. */
+void collectives(void);
+void collectives_once(void);
+
+/* ---- modes ---- */
+
+/* lost.c: the process of the first ranks, so many, is killed; 0: that of the last one. */
+void lost(int gone);
+/* lost.c: communicators are revoked while a collective waits. */
+void revoked(void);
+/* refused.c */
+void wrong(const nccl_id *);
+void none(void);
+
+#endif
