@@ -78,6 +78,11 @@ TESTS += $(if $(SANITIZE),,"$(BUILD)/tests/core_moves_kinds mixed $(BIN)/cricket
 TESTS += $(foreach m,$(filter unix,$(TESTS_CORE_MODES)),\
     "$(BUILD)/tests/core_moves_settings $m $(BIN)/cricket-rpc-server" \
     "$(BUILD)/tests/core_moves_settings $m $(BIN)/cricket-rpc-server suspend")
+# Without what moves are quicker by: bytes pass through the program's process, calls order their memory themselves, and
+# threads that wait sleep at once.
+TESTS += $(foreach m,$(filter direct,$(TESTS_CORE_MOVES_MODES)),\
+    "env FLYT_PERF=no_direct,no_spin $(TESTS_CORE_MOVES) $m $(BIN)/cricket-rpc-server" \
+    "env FLYT_PERF=no_membarrier,no_spin $(BUILD)/tests/core_moves_threads $m $(BIN)/cricket-rpc-server")
 # Random programs: 96 more seeds, eight at a time, by each way; some with chaos.
 TESTS_CORE_MOVES_SLICES := unix:2 tcp:10 mixed:18 bridge:26 direct:34 unix:42 tcp:50 mixed:58 bridge:66 direct:74 \
                            mixed:82 direct:90
