@@ -14,14 +14,6 @@
 #include "notify.h"
 #include "state.h"
 
-void events_open(struct client_session *session)
-{
-    pthread_mutex_lock(&session->events.lock);
-    session->events.client = session->client;
-    session->events.acknowledged = 0;
-    pthread_mutex_unlock(&session->events.lock);
-}
-
 bool events_send(struct client_session *session, const flyt_id *ids, unsigned count)
 {
     struct events_call *call = calloc(1, sizeof *call);
@@ -93,6 +85,15 @@ static void listened_await(const struct client_session *session, bool listened)
     while (session->listened != listened)
         pthread_cond_wait(&listening.changed, &listening.lock);
     pthread_mutex_unlock(&listening.lock);
+}
+
+/* From here on calls go to the session's present server; none is outstanding. */
+static void events_open(struct client_session *session)
+{
+    pthread_mutex_lock(&session->events.lock);
+    session->events.client = session->client;
+    session->events.acknowledged = 0;
+    pthread_mutex_unlock(&session->events.lock);
 }
 
 bool helper_listen(struct client_session *session)

@@ -13,8 +13,6 @@ struct events_call {
     events_result       result;
     struct events_call *next;
 };
-/* From here on to the session's present server; none is outstanding. */
-void events_open(struct client_session *);
 bool events_send(struct client_session *, const flyt_id *host_functions_done, unsigned count); /* false: no memory */
 /* Informs the server that host functions have ended. */
 void events_tell_done(struct client_session *, const flyt_id *ids, unsigned count);
