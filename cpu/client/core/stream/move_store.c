@@ -69,12 +69,14 @@ void move_store_changes(struct move_store *s, struct move_changes *now, const st
     s->before = before;
 }
 
-/* The whole part, of which `bytes` are those from `from` on: they hold all that is not the same. */
+/* The whole part, of which `bytes` are those from `from` on: they hold all that is not the same. A part without bytes
+   is written, too: it is a heap's part of zeros, and is read again in its place. */
 static int write_runs(struct move_store *s, const struct move_part *part, const uint8_t *bytes, uint64_t from,
                       uint32_t same)
 {
-    int error = 0;
-    for (uint64_t at = 0, end; at < part->size && !error; at = end) {
+    uint64_t at = 0, end;
+    int error;
+    do {
         const bool kept = same >> at / MOVE_CHUNK & 1;
         for (end = at + MOVE_CHUNK; end < part->size && (same >> end / MOVE_CHUNK & 1) == kept; end += MOVE_CHUNK)
             continue;
@@ -84,7 +86,7 @@ static int write_runs(struct move_store *s, const struct move_part *part, const 
                                                 .offset = part->offset + at,
                                                 .data = kept ? NULL : bytes + (at - from) };
         error = checkpoint_write(s->writer, &frame);
-    }
+    } while ((at = end) < part->size && !error);
     return written(s, error);
 }
 
