@@ -34,11 +34,13 @@ static inline struct sg_limits device_limits(unsigned sms, size_t local_memory)
 }
 
 /* A window of `size` bytes, the only one. Kernels may use its granules from `first` to `last`, without that one.
-   rights: one for each granule; they must stay. NULL: the system has no such memory. */
-static inline unsigned char *device_window(size_t size, _Atomic uint8_t *rights, size_t first, size_t last)
+   wish: where it should lie, or 0. rights: one for each granule; they must stay. NULL: the system has no such memory. */
+static inline unsigned char *device_window_at(uintptr_t wish, size_t size, _Atomic uint8_t *rights, size_t first,
+                                              size_t last)
 {
     const size_t granule = (size_t)1 << SG_GRANULE_SHIFT;
-    void *room = mmap(NULL, size + granule, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *room = mmap((void *)wish, size + granule, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
         return NULL;
     const uintptr_t base = ((uintptr_t)room + granule - 1) & ~(uintptr_t)(granule - 1);
@@ -49,6 +51,11 @@ static inline unsigned char *device_window(size_t size, _Atomic uint8_t *rights,
     atomic_store(&sg_memory.windows[0].rights, rights);
     atomic_store(&sg_memory.window_count, 1);
     return (unsigned char *)base;
+}
+
+static inline unsigned char *device_window(size_t size, _Atomic uint8_t *rights, size_t first, size_t last)
+{
+    return device_window_at(0, size, rights, first, last);
 }
 
 #endif

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "tests/exec/device.h"
+#include "tests/exec/record.h"
 
 enum { WINDOW = 256 << 20, MAPPED = 192 << 20, MODULES = 64 };
 
@@ -21,7 +22,7 @@ static struct {
     size_t used;
     sg_program *programs[MODULES];
     unsigned program_count, selected;
-    uint64_t addresses[4096];
+    uint64_t addresses[4096]; /* of the variables of the module loaded last */
 } gpu;
 
 sg_engine *gpu_engine(void) { return gpu.engine; }
@@ -33,6 +34,7 @@ void gpu_select(unsigned module) { gpu.selected = module; }
 
 void gpu_unload(unsigned module)
 {
+    record_forget(module);
     sg_program_destroy(gpu.programs[module]);
     gpu.programs[module] = NULL;
 }
@@ -40,7 +42,7 @@ void gpu_unload(unsigned module)
 void gpu_start(const struct gpu_config *c)
 {
     static _Atomic uint8_t rights[WINDOW >> SG_GRANULE_SHIFT];
-    gpu.base = device_window(WINDOW, rights, 0, MAPPED >> SG_GRANULE_SHIFT);
+    gpu.base = device_window_at(record_wanted() ? RECORD_BASE : 0, WINDOW, rights, 0, MAPPED >> SG_GRANULE_SHIFT);
     assert_non_null(gpu.base);
     gpu.limits = device_limits(4, (size_t)1 << 30);
     assert_int_equal(sg_engine_create(&gpu.limits, 0, c->threads, c->chaos, &gpu.engine), CUDA_SUCCESS);
@@ -54,8 +56,10 @@ void gpu_start(const struct gpu_config *c)
 
 void gpu_reset(void)
 {
-    while (gpu.program_count)
+    while (gpu.program_count) {
         sg_program_destroy(gpu.programs[--gpu.program_count]);
+        record_forget(gpu.program_count);
+    }
     gpu.used = 0;
     gpu.space = NULL;
 }
@@ -119,7 +123,11 @@ static void load_module(struct ptx_module *m)
         }
 }
 
-void gpu_load(const char *ptx) { load_module(read_module(ptx)); }
+void gpu_load(const char *ptx)
+{
+    load_module(read_module(ptx));
+    record_module(gpu.selected, ptx);
+}
 
 void *gpu_variable(const char *name)
 {
@@ -174,6 +182,9 @@ struct gpu_running *gpu_begin(const char *kernel, const struct gpu_shape *shape,
         const struct ptx_variable *p = &info.function->signature.params[i];
         memcpy(params + p->offset, &arguments[i], p->size < 8 ? p->size : 8);
     }
+    if (gpu.selected == gpu.program_count - 1) /* the addresses of its variables are known */
+        record_launch(gpu.selected, kernel, shape, sg_program_module(gpu.programs[gpu.selected]), gpu.addresses,
+                      info.function, arguments, gpu.base, gpu.used);
     struct gpu_running *w = calloc(1, sizeof *w);
     assert_non_null(w);
     pthread_mutex_init(&w->lock, NULL);
@@ -214,6 +225,7 @@ int gpu_wait(struct gpu_running *w, double seconds)
     pthread_mutex_unlock(&w->lock);
     int error = w->error;
     const char *name = w->name;
+    record_result(error);
     pthread_cond_destroy(&w->over);
     pthread_mutex_destroy(&w->lock);
     free(w);

@@ -2,7 +2,7 @@
 EXEC_TEST_NAMES := attributes basic blocks calls carries children clusters faults fragments fused grids litmus matrix \
                    meeting memory nonsense pointers progress tensors textures warps wgmma whole
 EXEC_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/exec-,$(EXEC_TEST_NAMES))
-EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c)
+EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c tests/exec/record.c)
 # Some again with turns of random length and order, on more threads than cores, and without vector instructions.
 EXEC_TEST_CHAOS := $(addprefix $(BUILD)/tests/exec-chaos-,calls children clusters grids memory pointers progress warps \
                      wgmma)

@@ -12,7 +12,9 @@
  * parted by tabs. GRID, BLOCK, CLUSTER: x,y,z. SHARED: bytes of dynamic shared memory. OUT: bytes that are read back.
  * FLAGS: letters; a: a module of its own; s: ends badly on purpose, a module and a process of its own.
  * PARAMETERS: 64 bits each; iOFFSET: an address in the inputs; oOFFSET: one in what is read back, which is 0xa5 before;
- * vVALUE; t…: a texture object (texture_of).
+ * vVALUE; t…: a texture object (texture_of). What is no parameter: nNAME: the kernel's name; wOFFSET:SIZE: so many bytes
+ * of the inputs lie at WINDOW_BASE when the kernel begins, and are read back behind the rest; gNAME:OFFSET:SIZE: the same
+ * of a variable of the module.
  *
  * Kernels of several cases are one module; where the driver refuses it, it is halved until the refused case is alone.
  * Cases run in processes that the parent watches: an error ends the process, and the next one goes on behind the case.
@@ -87,7 +89,7 @@ static void *entry(const char *name)
 #define CALL(name, types, ...) (((CUresult(*) types)entry(#name))(__VA_ARGS__))
 
 static CUdevice device;
-static CUdeviceptr device_inputs, device_out;
+static CUdeviceptr device_inputs, device_out, window;
 static size_t device_out_size;
 
 static int start_driver(void)
@@ -106,6 +108,69 @@ static int start_driver(void)
         (r = CALL(cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t), device_inputs, inputs, inputs_size)) ||
         (r = CALL(cuMemAlloc_v2, (CUdeviceptr *, size_t), &device_out, device_out_size)))
         fprintf(stderr, "cases: the driver does not start: %d\n", r);
+    return r;
+}
+
+/* ---- memory at a fixed place ---- */
+
+static const CUdeviceptr WINDOW_BASE = 0x300000000000; /* as in tests/exec/record.h */
+enum { WINDOW_SIZE = 4 << 20 };
+
+static CUresult map_window(void)
+{
+    const CUmemAllocationProp p = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                    .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device } };
+    const CUmemAccessDesc access = { .location = p.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+    CUmemGenericAllocationHandle handle;
+    CUresult r = CALL(cuMemAddressReserve, (CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long), &window,
+                      WINDOW_SIZE, 0, WINDOW_BASE, 0);
+    if (!r && window != WINDOW_BASE)
+        return CUDA_ERROR_INVALID_ADDRESS_SPACE;
+    if (!r)
+        r = CALL(cuMemCreate,
+                 (CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long), &handle,
+                 WINDOW_SIZE, &p, 0);
+    if (!r)
+        r = CALL(cuMemMap, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long), window,
+                 WINDOW_SIZE, 0, handle, 0);
+    if (!r)
+        r = CALL(cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t), window, WINDOW_SIZE, &access, 1);
+    return r;
+}
+
+/* The address and the size of what p, a parameter that begins with w or g, names; `module` has it. */
+static CUresult place_of(const char *p, CUmodule module, CUdeviceptr *place, size_t *offset, size_t *size)
+{
+    char name[128];
+    size_t bytes;
+    if (*p == 'w') {
+        if (sscanf(p, "w%zu:%zu", offset, size) != 2)
+            return CUDA_ERROR_INVALID_VALUE;
+        CUresult r = window ? CUDA_SUCCESS : map_window();
+        *place = window;
+        return r;
+    }
+    if (sscanf(p, "g%127[^:]:%zu:%zu", name, offset, size) != 3)
+        return CUDA_ERROR_INVALID_VALUE;
+    return CALL(cuModuleGetGlobal_v2, (CUdeviceptr *, size_t *, CUmodule, const char *), place, &bytes, module, name);
+}
+
+/* Before the kernel: from the inputs. After it: to `back`. */
+static CUresult move_places(const struct testcase *c, CUmodule module, unsigned char *back)
+{
+    CUresult r = CUDA_SUCCESS;
+    char *list = strdup(c->parameters);
+    size_t at = 0;
+    for (char *save, *p = strtok_r(list, ",", &save); p && !r; p = strtok_r(NULL, ",", &save)) {
+        CUdeviceptr place;
+        size_t offset, size;
+        if ((*p != 'w' && *p != 'g') || (r = place_of(p, module, &place, &offset, &size)) || !size)
+            continue;
+        r = back ? CALL(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t), back + at, place, size)
+                 : CALL(cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t), place, inputs + offset, size);
+        at += size;
+    }
+    free(list);
     return r;
 }
 
@@ -218,9 +283,12 @@ static bool run_case(int number, CUmodule module)
     uint64_t values[PARAMETERS];
     void *pointers[PARAMETERS];
     unsigned count = 0;
-    char name[32];
+    char name[128];
     CUfunction function;
+    const char *own = strstr(c->parameters, ",n");
     snprintf(name, sizeof name, "k%d", c->number);
+    if (own)
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(own + 2, ","), own + 2);
     atomic_store(&o->stage, UNABLE);
     o->launch = CALL(cuModuleGetFunction, (CUfunction *, CUmodule, const char *), &function, module, name);
     if (o->launch) {
@@ -234,6 +302,7 @@ static bool run_case(int number, CUmodule module)
         case 'i': values[count] = device_inputs + strtoull(p + 1, NULL, 0); break;
         case 'o': values[count] = device_out + strtoull(p + 1, NULL, 0); break;
         case 't': r = texture_of(p, &values[count]); break;
+        case 'n': case 'w': case 'g': continue;
         default:  values[count] = strtoull(p + 1, NULL, 0); break;
         }
         if (r) {
@@ -246,7 +315,8 @@ static bool run_case(int number, CUmodule module)
         count++;
     }
     free(list);
-    CUresult r = c->out ? CALL(cuMemsetD8_v2, (CUdeviceptr, unsigned char, size_t), device_out, 0xa5, c->out) : 0;
+    const size_t plain = own ? 0 : c->out;            /* a case of memory at fixed places has nothing else */
+    CUresult r = plain ? CALL(cuMemsetD8_v2, (CUdeviceptr, unsigned char, size_t), device_out, 0xa5, plain) : move_places(c, module, NULL);
     if (!r && c->shared > (48 << 10))
         r = CALL(cuFuncSetAttribute, (CUfunction, CUfunction_attribute, int), function,
                  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)c->shared);
@@ -263,10 +333,13 @@ static bool run_case(int number, CUmodule module)
     o->launch = CALL(cuLaunchKernelEx, (const CUlaunchConfig *, CUfunction, void **, void **), &config, function,
                      pointers, NULL);
     o->sync = CALL(cuCtxSynchronize, (void));
-    r = c->out ? CALL(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t), outputs + c->at, device_out, c->out) : 0;
+    r = plain ? CALL(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t), outputs + c->at, device_out, plain)
+              : move_places(c, module, outputs + c->at);
     atomic_store(&o->stage, DONE);
     return !o->sync && !r;
 }
+
+static unsigned cases_run;                            /* by this process */
 
 /* Cases first to first + count - 1, none of which has been run. */
 static void run_some(struct worker *w, int first, int count)
@@ -280,6 +353,10 @@ static void run_some(struct worker *w, int first, int count)
         run_some(w, first + count / 2, count - count / 2);
         return;
     }
+    /* The error of a case that ended well before: this process is of no more use, and the next one looks again. */
+    const bool late = r >= CUDA_ERROR_ILLEGAL_ADDRESS && r <= CUDA_ERROR_LAUNCH_FAILED;
+    if (late && cases_run)
+        _exit(0);
     if (r) {
         outcomes[first].load = (int)r;
         snprintf(outcomes[first].log, LOG, "%s", log);
@@ -291,7 +368,8 @@ static void run_some(struct worker *w, int first, int count)
         busy(w, CASE_SECONDS);
         bool good = run_case(i, module);
         atomic_store(&w->next, i + 1);
-        if (!good)
+        cases_run++;
+        if (!good || cases[i].bad)
             _exit(0);
     }
     CALL(cuModuleUnload, (CUmodule), module);
@@ -300,6 +378,8 @@ static void run_some(struct worker *w, int first, int count)
 static void work(struct worker *w)
 {
     busy(w, LOAD_SECONDS);
+    if (!freopen("/dev/null", "w", stdout))           /* kernels may print */
+        _exit(9);
     if (start_driver())
         _exit(9);
     for (;;) {
@@ -329,14 +409,17 @@ static void spawn(struct worker *w)
 }
 
 /* The process of w has ended, or is ended: the case that it was at did it. */
-static void account(struct worker *w, enum stage how)
+static void account(struct worker *w, enum stage how, int signal_number)
 {
     int batch = atomic_load(&w->batch), at = atomic_load(&w->next);
     if (batch < 0 || at >= batches[batch + 1])
         return;
     int stage = atomic_load(&outcomes[at].stage);
-    if (stage == WAITING || stage == STARTED || stage == UNABLE)
+    if (stage == WAITING || stage == STARTED || stage == UNABLE) {
+        snprintf(outcomes[at].log, LOG, "signal %d while it was %s", signal_number,
+                 stage == STARTED ? "run" : "loaded");
         atomic_store(&outcomes[at].stage, (int)how);
+    }
     atomic_store(&w->next, at + 1);
 }
 
@@ -359,14 +442,14 @@ static void watch(int jobs, long limit)
                     continue;
                 }
                 if (!WIFEXITED(status))
-                    account(w, CRASHED);
+                    account(w, CRASHED, WTERMSIG(status));
                 spawn(w);
             } else if (w->pid && atomic_load(&w->since) &&
                        seconds() - atomic_load(&w->since) > atomic_load(&w->limit)) {
                 kill(w->pid, SIGKILL);
                 waitpid(w->pid, NULL, 0);
                 fprintf(stderr, "cases: stuck: %s\n", cases[atomic_load(&w->next)].name);
-                account(w, STUCK);
+                account(w, STUCK, SIGKILL);
                 spawn(w);
             }
         }

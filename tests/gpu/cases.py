@@ -244,6 +244,9 @@ def main():
     for form in register_cases(tables, options.ptxas, options.folder):
         cases.append(form.build(len(cases)))
     cases += lanes.all_cases(Case, tables, len(cases))
+    names = [c.name for c in cases]
+    if len(set(names)) != len(names):
+        raise SystemExit(f"two cases of one name: {[name for name in set(names) if names.count(name) > 1]}")
     write(options.folder, cases, tables)
     print(f"{len(cases)} cases, {len(tables.blob)} bytes of inputs, {sum(c.out for c in cases)} bytes of outputs")
 

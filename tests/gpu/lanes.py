@@ -458,7 +458,7 @@ def copies(m):
     """cp.async, bulk copies and reductions."""
     for size in (4, 8, 16):
         for how in ("ca", "cg") if size == 16 else ("ca",):
-            for part in (None, 0, 1, 3, size - 1, size):
+            for part in (None, *sorted({0, 1, 3, size - 1, size})):
                 last = "" if part is None else f", {part}"
                 m.add(f"cp.async.{how} {size}{last}", fill(512) + f"mov.u32 r4, S; mad.lo.u32 r4, T, {size}, r4; "
                     f"mul.wide.u32 l0, T, {size}; "

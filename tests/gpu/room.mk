@@ -13,5 +13,17 @@ build/gpu/compare.py: tests/gpu/compare.py
 	@mkdir -p $(@D)
 	cp $< $@
 
-.PHONY: gpu-facts
+# The launches of the executor's tests, to be run on another driver: those that need no help of the host.
+GPU_REPLAYED := attributes basic calls carries clusters faults fragments fused litmus matrix meeting memory pointers \
+                progress warps wgmma whole
+GPU_RECORDS := $(patsubst %,$(BUILD)/gpu/%.rec,$(GPU_REPLAYED))
+$(GPU_RECORDS): $(BUILD)/gpu/%.rec: $(BUILD)/tests/exec-%
+	@mkdir -p $(@D)
+	@: > $@
+	EXEC_TEST_SHARE=40 EXEC_TEST_PAIRS=200 EXEC_TEST_RECORD=$@ $< > /dev/null
+build/gpu/replay/cases.txt: tests/gpu/replay.py $(GPU_RECORDS)
+	tests/gpu/replay.py $(@D) $(GPU_RECORDS)
+
+.PHONY: gpu-facts gpu-tests
+gpu-tests: gpu-facts build/gpu/replay/cases.txt
 gpu-facts: build/gpu/facts build/gpu/cases build/gpu/cases.txt build/gpu/compare.py
