@@ -63,10 +63,17 @@ int root_enter(const struct root *);
 
 /* 0, or -errno with *error. */
 int seccomp_prepare(char *error);
-/* MPS: connect is one of the calls. SOFTWARE: no memory is writable and executable at once. */
+/* NVIDIA: bind is one of the calls. MPS: connect and listen, too. SOFTWARE: no memory is writable and executable at
+   once. */
 enum sandbox_calls { CALLS_NVIDIA, CALLS_MPS, CALLS_SOFTWARE, CALLS_COUNT };
 /* From then on this process and its children make the prepared calls only. 0 or -errno. */
 int seccomp_restrict(enum sandbox_calls);
+
+/* ---- ports.c ---- */
+
+/* From then on no TCP socket of this process and its children is bound or connected. 0; -errno: this kernel's Landlock
+   does not know the network (before Linux 6.7), or is off. */
+int ports_shut(void);
 
 /* ---- launch.c ---- */
 

@@ -95,17 +95,19 @@ static int allow(scmp_filter_ctx filter, const char *name, const struct scmp_arg
  * The socket that a server listens on, and those that it accepts, belong to the machine's network. Such a socket can be
  * closed for its first purpose and then be connected to any address, or listen at any free port, where a program may
  * look for another server; so no server may connect, bind or listen, except a client of MPS. To NVIDIA's driver the
- * refusal says that there is no MPS. MSG_FASTOPEN is another way to connect.
+ * refusal says that there is no MPS. That driver does not start where it cannot bind a unix socket: its servers may
+ * bind, and ports.c keeps them from ports where the kernel can. MSG_FASTOPEN is another way to connect.
  */
-static int fill_connecting(scmp_filter_ctx filter, bool connects)
+static int fill_connecting(scmp_filter_ctx filter, enum sandbox_calls calls)
 {
+    const bool connects = calls == CALLS_MPS, binds = calls != CALLS_SOFTWARE;
     const struct {
         const char *name;
         unsigned flags;
     } senders[] = { { "sendto", 3 }, { "sendmsg", 2 }, { "sendmmsg", 3 } };
     int failure =
         seccomp_rule_add(filter, connects ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(ECONNREFUSED), SCMP_SYS(connect), 0);
-    if (!failure && connects)
+    if (!failure && binds)
         failure = allow(filter, "bind", NULL);
     if (!failure && connects)
         failure = allow(filter, "listen", NULL);
@@ -139,7 +141,7 @@ static int fill(scmp_filter_ctx filter, enum sandbox_calls calls)
     const struct scmp_arg_cmp personality[] = { SCMP_CMP32(0, SCMP_CMP_EQ, 0, 0),
                                                 SCMP_CMP32(0, SCMP_CMP_EQ, 0xffffffff, 0), /* a question */
                                                 SCMP_CMP32(0, SCMP_CMP_EQ, PERSONALITY_FOR_SANITIZERS, 0) };
-    int failure = fill_connecting(filter, calls == CALLS_MPS);
+    int failure = fill_connecting(filter, calls);
     if (!failure)
         failure = fill_memory(filter, calls != CALLS_SOFTWARE);
     for (size_t i = 0; !failure && i < sizeof allowed / sizeof *allowed; i++)

@@ -361,6 +361,40 @@ static void pinned_memory_limit(void)
            total >> 20, CALL(cuMemAlloc_v2, (CUdeviceptr *, size_t), &p, (size_t)600 << 20));
 }
 
+/* How much of a limit is left for allocations: each in a process of its own. */
+static void pinned_memory_left(void)
+{
+    static const int limits[] = { 512, 640, 768, 1024, 2048 };
+    int ends[2];
+    if (pipe(ends) != 0)
+        return;
+    for (unsigned i = 0; i < sizeof limits / sizeof *limits; i++) {
+        int32_t said[3] = { -1, 0, 0 };
+        if (fork() == 0) {
+            char limit[32];
+            size_t free_bytes = 0, total = 0;
+            CUdeviceptr p;
+            snprintf(limit, sizeof limit, "0=%dM", limits[i]);
+            setenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", limit, 1);
+            NEED(CALL(cuInit, (unsigned), 0));
+            NEED(CALL(cuDeviceGet, (CUdevice *, int), &device, 0));
+            said[0] = (int32_t)CALL(cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), &context, device);
+            if (!said[0]) {
+                NEED(CALL(cuCtxSetCurrent, (CUcontext), context));
+                NEED(CALL(cuMemGetInfo_v2, (size_t *, size_t *), &free_bytes, &total));
+                while (said[2] < 4096 && CALL(cuMemAlloc_v2, (CUdeviceptr *, size_t), &p, (size_t)16 << 20) == 0)
+                    said[2] += 16;
+            }
+            said[1] = (int32_t)(free_bytes >> 20);
+            _exit(write(ends[1], said, sizeof said) != sizeof said);
+        }
+        if (read(ends[0], said, sizeof said) != sizeof said)
+            return;
+        printf("%s%d MiB: context %d, free %d MiB, %d MiB allocated", i ? "; " : "", limits[i], said[0], said[1],
+               said[2]);
+    }
+}
+
 static void *allocate_elsewhere(void *result)
 {
     CUdeviceptr p;
@@ -675,6 +709,7 @@ static const struct fact {
     {"sms-with-affinity", sms_with_affinity, "2 under MPS, refused without"},
     {"sms-with-percentage", sms_with_percentage, "a quarter under MPS"},
     {"pinned-memory-limit", pinned_memory_limit, "2 under MPS"},
+    {"pinned-memory-left", pinned_memory_left, "under MPS the limit less what a context takes"},
     {"capture-and-another-thread", capture_and_another_thread, "global: refused and invalidated; others: 0, 0"},
     {"host-function-after-error", host_function_after_error, "does not run"},
     {"wait-value-latency", wait_value_latency, "a few us"},
