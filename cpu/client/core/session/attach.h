@@ -46,8 +46,6 @@ int manager_take_link(const uint8_t *offer, unsigned connections, char *address,
 /* The client manager has ended, and there may be another. Comes back to it; move: that is being carried out, or 0. */
 bool manager_is_away(void);
 bool manager_come_back(uint64_t move);
-/* As manager_come_back, but a client manager that is away is waited for, until clock_now is `until`. */
-bool manager_await_back(uint64_t until);
 /* Ends the connection. The client manager goes by the process meanwhile; the session is suspended. */
 void manager_let_go(void);
 /* The number of the server that the session uses from now on; none: it is suspended. */

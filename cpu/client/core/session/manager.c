@@ -303,42 +303,6 @@ static bool ask_as_before(manager_answer *answer)
            manager_wait(answer);
 }
 
-/* How long a program that makes its session again waits for a client manager that has ended: one that begins anew knows
-   it, and it keeps its ID. */
-#define MANAGER_AWAY_NS (60 * CLOCK_NS_PER_SECOND)
-
-/* A place for this program, which has had one. False: the client manager does not know it, or has gone away. */
-static bool ask_until_known(manager_answer *answer)
-{
-    enum { TRIES = 3, PAUSE_MS = 200 };
-    const uint64_t until = clock_now() + MANAGER_AWAY_NS;
-    /* The first question may be answered by what has just become of its server, the next one is for another one. */
-    for (unsigned tries = 0; tries < TRIES; tries++) {
-        if (tries)
-            nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * CLOCK_NS_PER_MS }, NULL);
-        if (!ask_as_before(answer) && (attach_wait_over() || !manager_await_back(until) || !ask_as_before(answer)))
-            return false;
-        if (answer->status.code != MANAGER_LOST)
-            return true;
-    }
-    return false;
-}
-
-int manager_ask_again(struct manager_place *place)
-{
-    manager_answer answer;
-    memset(&answer, 0, sizeof answer);
-    memset(place, 0, sizeof *place);
-    bool answered = ask_until_known(&answer);
-    attach_wait_watch(NULL);
-    int code = answered ? manager_take(&answer, place) : CORE_OK;
-    xdr_free((xdrproc_t)xdr_manager_answer, &answer);
-    if (answered)
-        return code;
-    manager_forget();
-    return manager_ask(place);
-}
-
 int manager_ask_other(struct manager_place *place, const char *why)
 {
     manager_answer answer;
@@ -585,7 +549,8 @@ static enum back back_try(uint64_t move)
 
 bool manager_come_back(uint64_t move) { return back_try(move) == BACK; }
 
-bool manager_await_back(uint64_t until)
+/* As manager_come_back, but a client manager that is away is waited for, until clock_now is `until`. */
+static bool await_back(uint64_t until)
 {
     enum { PAUSE_MS = 200 };
     enum back back;
@@ -597,6 +562,42 @@ bool manager_await_back(uint64_t until)
         nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * CLOCK_NS_PER_MS }, NULL);
     }
     return back == BACK;
+}
+
+/* How long a program that makes its session again waits for a client manager that has ended: one that begins anew knows
+   it, and it keeps its ID. */
+#define MANAGER_AWAY_NS (60 * CLOCK_NS_PER_SECOND)
+
+/* A place for this program, which has had one. False: the client manager does not know it, or has gone away. */
+static bool ask_until_known(manager_answer *answer)
+{
+    enum { TRIES = 3, PAUSE_MS = 200 };
+    const uint64_t until = clock_now() + MANAGER_AWAY_NS;
+    /* The first question may be answered by what has just become of its server, the next one is for another one. */
+    for (unsigned tries = 0; tries < TRIES; tries++) {
+        if (tries)
+            nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * CLOCK_NS_PER_MS }, NULL);
+        if (!ask_as_before(answer) && (attach_wait_over() || !await_back(until) || !ask_as_before(answer)))
+            return false;
+        if (answer->status.code != MANAGER_LOST)
+            return true;
+    }
+    return false;
+}
+
+int manager_ask_again(struct manager_place *place)
+{
+    manager_answer answer;
+    memset(&answer, 0, sizeof answer);
+    memset(place, 0, sizeof *place);
+    bool answered = ask_until_known(&answer);
+    attach_wait_watch(NULL);
+    int code = answered ? manager_take(&answer, place) : CORE_OK;
+    xdr_free((xdrproc_t)xdr_manager_answer, &answer);
+    if (answered)
+        return code;
+    manager_forget();
+    return manager_ask(place);
 }
 
 void manager_let_go(void)

@@ -42,7 +42,6 @@ int  session_checkpoint(struct move_order *, const struct checkpoint_order *);
 /* Writes all that the session has on the GPU into a file without a name, with which the journal begins anew (keeper.h).
    The program goes on. */
 int  session_keep(struct move_order *);
-bool session_keeps(void);                /* this is under way: the session stays at its server, also if that is lost */
 bool session_suspended(void);            /* the thread that does both asks this */
 bool session_apart(void);                /* and its file has a name: the process may be frozen (apart.h) */
 

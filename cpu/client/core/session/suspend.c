@@ -35,10 +35,8 @@ struct suspended {
     bool apart;                               /* it has one */
     int latched;                              /* an error that the program has not yet seen */
 };
-static atomic_bool keeps;
 static struct suspended *suspended;           /* the thread's that has suspended the session */
 
-bool session_keeps(void) { return atomic_load(&keeps); }
 bool session_suspended(void) { return suspended; }
 bool session_apart(void) { return suspended && suspended->apart; }
 
@@ -243,9 +241,9 @@ int session_keep(struct move_order *order)
     s->stays = true;
     s->file = "";
     s->move.notes = true;
-    atomic_store(&keeps, true);
+    session_keep_begin();
     int code = go_out(s, order);
-    atomic_store(&keeps, false);
+    session_keep_end();
     move_store_drop(s->move.store);           /* what it needs is the keeper's */
     free(s);
     return code;

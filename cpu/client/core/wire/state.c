@@ -257,6 +257,12 @@ bool session_moving(void)
     return atomic_load_explicit(&state, memory_order_acquire) == STATE_MOVING;
 }
 
+static atomic_bool keeps;
+
+void session_keep_begin(void) { atomic_store(&keeps, true); }
+void session_keep_end(void) { atomic_store(&keeps, false); }
+bool session_keeps(void) { return atomic_load(&keeps); }
+
 int core_enter(void)
 {
     if (atomic_load_explicit(&state, memory_order_acquire) != STATE_READY) {

@@ -57,6 +57,10 @@ void changes_note(void);              /* see core_changes */
 int  session_move_begin(void);
 void session_move_end(void);
 bool session_moving(void);
+/* Between these what the session has is only read (session_keep): it stays at its server, also if that is lost. */
+void session_keep_begin(void);
+void session_keep_end(void);
+bool session_keeps(void);
 void session_set_sticky(struct client_session *, int code);
 void session_latch(struct client_session *, int code);
 /* Queued work of the session has failed at another server: all later calls of the session fail, because the work behind
