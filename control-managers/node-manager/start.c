@@ -71,14 +71,17 @@ static double thread_percentage(const struct server *server)
     return least;
 }
 
-/* "0=512M,1=512M": of each device, as CUDA_VISIBLE_DEVICES numbers them ◊. */
+/* What the driver takes for a context, which counts against this limit and not against the VM's: 526 MiB on an H200. */
+#define CONTEXT_ROOM_MIB 1024
+
+/* "0=1536M,1=1536M": of each device, as CUDA_VISIBLE_DEVICES numbers them; for each process of the server. */
 static void add_pinned_limit(const struct server *server, struct words *words)
 {
     char limits[32 * CTL_MAX_SERVER_GPUS];
     size_t at = 0;
     for (unsigned i = 0; i < server->gpu_count; i++)
         at += (size_t)snprintf(limits + at, sizeof limits - at, "%s%u=%lluM", i ? "," : "", i,
-                               (unsigned long long)(server->memory >> 20));
+                               (unsigned long long)(server->memory >> 20) + CONTEXT_ROOM_MIB);
     add_word(words, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s", limits);
 }
 
