@@ -20,13 +20,15 @@
  *              object.c  objects that only the driver knows
  *   lanes/     lanes*.c  connections that carry data only;  direct.c  those to another server
  *   copy/      copy_plan.c, copy.c  two sides and an extent;  set.c, values.c, array.c;  extent.c  what is allocated,
- *              for the memory checker
+ *              for the memory checker;  fingerprints.c  hashes of memory, for checkpoints of what has changed
  *   code/      image.c, image_cache.c, code.c, loader.c, link.c, launch.c;  code_questions.c  what a module contains;
  *              settings.c  attributes of functions;  texref.c, tensor_map.c;
  *              forward.c  calls that are only handed on (generated: cpu/api/driver.api)
  *   graph/     graph.c, condition.c, device_graph.c
- *   links/     links.c, transfer.c, borrow.c  bytes of device memory go straight to another worker
- *   comm/      comms.c, operation.c  collectives between the memories of GPUs
+ *   links/     links.c, transfer.c, borrow.c  bytes of device memory go straight to another worker;  buffers.c  the
+ *              memory of the host that they pass through
+ *   comm/      comms.c, operation.c  collectives between the memories of GPUs;  book.c  the page of each communicator
+ *              that flytctl comm reads
  *   session/   session.c  from HELLO to the end;  executor.c, pulse.c, notify_call.c  its threads;
  *              procedures.c, kinds.c  the tables;  move.c
  *   listener/  the programs: main.c, listener.c, door.c, knock.c, ticket.c  who may connect;
@@ -207,7 +209,7 @@ struct session {
     struct links      *links;                         /* to workers of other sessions; NULL: none are offered */
     /* What only a few files look into, always there: a change of theirs compiles those files alone. */
     struct shares     *shares;
-    struct events     *speaker;
+    struct events     *events;
     struct host_functions *host_functions;
     struct conditions *conditions;
     struct insides    *insides;

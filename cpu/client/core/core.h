@@ -43,7 +43,7 @@
  *   copy/     copy.c  plans each copy and chooses its route: copy_in.c, copy_out.c, copy_pending.c, copy_deferred.c,
  *             copy_across.c (memory of another server);  copy_part.c, copy_calls.c  a part on its way, and its calls;
  *             chunks.c  pieces of shared memory;  lanes*.c  connections for data;  set.c, values.c, array.c;  comm.c
- *             collectives between GPUs, and links
+ *             collectives between GPUs, and links;  link_copy.c  copies between servers over links
  *   code/     image.c, registered.c, library.c  code as the program names it;  code.c, code_ask.c, code_load.c  how it
  *             comes to a context;  code_refused.c  why one did not;  registry.c, own_images.c  what the executable
  *             registers, and before it does;  launch.c;  link.c;  texture.c, texref.c, tensor_map.c;  forward.c  the

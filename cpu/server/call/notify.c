@@ -30,13 +30,13 @@ static void dues_free(struct due *due)
 
 int events_start(struct session *session)
 {
-    session->speaker->last = &session->speaker->first;
-    return pthread_mutex_init(&session->speaker->lock, NULL);
+    session->events->last = &session->events->first;
+    return pthread_mutex_init(&session->events->lock, NULL);
 }
 
 void events_stop(struct session *session)
 {
-    struct events *events = session->speaker;
+    struct events *events = session->events;
     dues_free(events->first);
     events->first = NULL;
     pthread_mutex_destroy(&events->lock);
@@ -46,8 +46,8 @@ void events_stop(struct session *session)
    serials in order. */
 static void events_answer(struct session *session)
 {
-    FLYT_ASSERT_HELD(&session->speaker->lock);
-    struct events *events = session->speaker;
+    FLYT_ASSERT_HELD(&session->events->lock);
+    struct events *events = session->events;
     struct due *taken = events->first, **rest = &taken;
     flyt_event said[FLYT_MAX_EVENTS];
     events_result result;
@@ -81,7 +81,7 @@ static void events_answer(struct session *session)
 
 void events_asked(struct session *session, uint32_t xid)
 {
-    struct events *events = session->speaker;
+    struct events *events = session->events;
     pthread_mutex_lock(&events->lock);
     if (events->outstanding)
         events_answer(session);
@@ -95,7 +95,7 @@ void events_asked(struct session *session, uint32_t xid)
 
 static void say(struct session *session, const flyt_event *event, const char *kernel)
 {
-    struct events *events = session->speaker;
+    struct events *events = session->events;
     struct due *due = malloc(sizeof *due);
     if (!due) {
         session_end(session, "no memory left to report a host function, or memory that a kernel wants");
@@ -130,7 +130,7 @@ void events_wanted(struct session *session, const flyt_host_wanted *wanted)
 void events_recall(void *context, uint32_t number, uint64_t bytes)
 {
     struct session *session = context;
-    struct events *events = session->speaker;
+    struct events *events = session->events;
     pthread_mutex_lock(&events->lock);
     events->recall = number;
     events->recall_bytes = bytes > events->recall_bytes ? bytes : events->recall_bytes;
@@ -141,7 +141,7 @@ void events_recall(void *context, uint32_t number, uint64_t bytes)
 
 void events_lost(struct session *session, const char *why)
 {
-    struct events *events = session->speaker;
+    struct events *events = session->events;
     pthread_mutex_lock(&events->lock);
     snprintf(events->lost, sizeof events->lost, "%s", why);
     if (events->outstanding)
@@ -151,7 +151,7 @@ void events_lost(struct session *session, const char *why)
 
 void events_beat(struct session *session, uint64_t now)
 {
-    struct events *events = session->speaker;
+    struct events *events = session->events;
     pthread_mutex_lock(&events->lock);
     if (events->outstanding && now >= events->beat_at && !atomic_load(&session->pulse.stuck))
         events_answer(session);

@@ -48,7 +48,7 @@ static bool ids_create(struct session *session)
 struct whole {
     struct session        session;
     struct shares         shares;
-    struct events         speaker;
+    struct events         events;
     struct host_functions host_functions;
     struct conditions     conditions;
     struct insides        insides;
@@ -60,7 +60,7 @@ static struct session *allocate(void)
     if (!whole)
         return NULL;
     whole->session.shares = &whole->shares;
-    whole->session.speaker = &whole->speaker;
+    whole->session.events = &whole->events;
     whole->session.host_functions = &whole->host_functions;
     whole->session.conditions = &whole->conditions;
     whole->session.insides = &whole->insides;
