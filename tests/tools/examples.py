@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """examples.py [--build DIR]: what CONTRIBUTING.md says about the code is true.
 
-shows: contributing: the maps in core.h, session.h and machine.h name each source of their rooms
+shows: contributing: the maps in core.h, session.h and machine.h name each source of their rooms; each file that
+   docs/moved-files.tsv names is at its new path
 shows: contributing: the files, functions, commands and tests that CONTRIBUTING.md names exist, each function in the
    file that is named beside it; a query of the driver, an operation of streams and a command of flytctl, added as it
    says, compile
@@ -281,6 +282,15 @@ def follow_command(copy):
             yield f"flytctl {' '.join(words)}: {done.stdout}{done.stderr}"
 
 
+def moved_and_gone(files):
+    """docs/moved-files.tsv: whoever has a branch finds each file where the list says."""
+    with open(os.path.join(TOP, "docs/moved-files.tsv")) as file:
+        rows = [line.rstrip("\n").split("\t") for line in file][1:]
+    for old, new in rows:
+        if new not in files or old in files:
+            yield f"docs/moved-files.tsv: {old} is now {new}: {'it was not moved' if old in files else 'not there'}"
+
+
 def left_out_of_maps(files):
     for place, room in MAPS:
         with open(os.path.join(TOP, place)) as file:
@@ -308,6 +318,7 @@ def main():
     files = files_here()
     tests = run("make", "--no-print-directory", "print-tests").stdout
     judge("the maps name each source", list(left_out_of_maps(files)))
+    judge("moved files are where the list says", list(moved_and_gone(files)))
     judge("the files exist", list(missing_paths(text, files)))
     judge("the names exist", list(missing_names(text, words_of(files - {GUIDE, "tests/tools/examples.py"}))))
     judge("the functions are where the guide says", list(misplaced_names(text)))
