@@ -158,6 +158,7 @@ static void on_reload(int number, void *context)
     now->wait = wanted->wait;
     now->wait_timeout = wanted->wait_timeout;
     now->plain_servers = wanted->plain_servers;
+    now->journal = wanted->journal;
     const char *key = wanted->checkpoint_key; /* a variable of the environment cannot change under a process */
     if (strncmp(key, "env:", 4) != 0 && take_checkpoint_key(&daemon->manager, key, error) != 0)
         log_error("event=key-not-renewed why=\"%s\": the key of before is used", error);

@@ -179,7 +179,7 @@ bool program_safe_addresses(const struct manager *, const ctl_grant *given, ctl_
                             ctl_uri uris[CTL_MAX_ADDRESSES]);
 
 /* recovery.c */
-conn_handler recovery_handle_asked, recovery_handle_told;
+conn_handler recovery_handle_asked, recovery_handle_told, recovery_handle_store;
 void cluster_tell_recovery(struct program *);         /* what its library has said of it, if anything */
 
 /* gpu_links.c */

@@ -662,6 +662,7 @@ static const struct conn_method methods[] = {
     [PROGRAM_STATUS] = { 1u << CTL_ROLE_PROGRAM, view_handle },
     [PROGRAM_RECOVERY] = { 1u << CTL_ROLE_PROGRAM, recovery_handle_asked },
     [PROGRAM_RECOVERED] = { 1u << CTL_ROLE_PROGRAM, recovery_handle_told },
+    [PROGRAM_STORE] = { 1u << CTL_ROLE_PROGRAM, recovery_handle_store },
     [PROGRAM_LINK_OFFER] = { 1u << CTL_ROLE_PROGRAM, link_handle_offer },
     [PROGRAM_LINK_TAKE] = { 1u << CTL_ROLE_PROGRAM, link_handle_take },
 };

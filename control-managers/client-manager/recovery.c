@@ -1,6 +1,7 @@
 /*
  * recovery.c: between a program's library, which makes its session again after the loss of its GPU server, and the
- * cluster manager, which knows whether it is to, and keeps what became of it. Both are only handed on.
+ * cluster manager, which knows whether it is to, and keeps what became of it. Both are only handed on. Where programs
+ * keep what they need for it is this machine's configuration.
  */
 #include "control-managers/client-manager/manager.h"
 
@@ -104,4 +105,18 @@ void recovery_handle_told(struct conn *conn, struct loop_call *call, void *objec
                     (unsigned long long)program->key, program->pid, (int)recovery->state,
                     (unsigned long long)(recovery->outage_us / 1000), program->recovery_why);
     cluster_tell_recovery(program);
+}
+
+void recovery_handle_store(struct conn *conn, struct loop_call *call, void *object)
+{
+    const struct program *program = program_of(conn);
+    (void)object;
+    if (!program) {
+        call_refuse(call);
+        return;
+    }
+    const struct manager_config *config = program->manager->config;
+    const program_store_result result = { .status = { CTL_OK, nothing }, .folder = config->store,
+                                          .journal = config->journal };
+    call_reply(call, &result);
 }

@@ -119,6 +119,22 @@ static const struct config_key keys[] = {
       .reload = true,
       .help = "The key of this VM's checkpoints, which are encrypted then: file:/path of what flytctl checkpoint key"
               " made, or env:NAME." },
+    { .path = "recovery.folder",
+      .kind = CONFIG_PATH,
+      .offset = AT(store),
+      .initial = "",
+      .help = "Folder in which programs keep what they have on the GPU, for their recovery and while they are "
+              "suspended, unless FLYT_SUSPEND_FOLDER names another; TMPDIR or /var/tmp unless given. Every user must "
+              "be able to make files there." },
+    { .path = "recovery.journal",
+      .kind = CONFIG_SIZE,
+      .offset = AT(journal),
+      .initial = "0",
+      .min = 0,
+      .max = 1e15,
+      .reload = true,
+      .help = "Most memory that the journal of a program takes, whatever its entitlement or environment asks for; 0: "
+              "any." },
 };
 
 static bool check(const void *values, struct config *config)

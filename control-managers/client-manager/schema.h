@@ -25,6 +25,8 @@ struct manager_config {
     char *tls_ca, *tls_certificate, *tls_key;
     bool plain_servers;
     char *checkpoint_key;
+    char *store;
+    uint64_t journal; /* bytes */
 };
 
 extern const struct config_schema manager_schema;

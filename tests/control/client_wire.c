@@ -150,6 +150,7 @@ TEST(test_numbers)
     assert_int_equal(MANAGER_MINOR_LINKS, CTL_MINOR_LINKS);
     assert_int_equal(MANAGER_LINK_OFFER_SIZE, CTL_LINK_OFFER_SIZE);
     assert_int_equal(MANAGER_PROGRESS, PROGRAM_PROGRESS);
+    assert_int_equal(MANAGER_STORE, PROGRAM_STORE);
     assert_int_equal(MANAGER_MINOR_PROGRESS, CLIENT_MINOR_PROGRESS);
     assert_int_equal(MANAGER_DENIED, CTL_DENIED);
     assert_int_equal(MANAGER_PHASE_PREPARING, CTL_PHASE_PREPARING);

@@ -12,6 +12,8 @@ shows: recovery: a program whose client manager is away when its worker is lost 
    the same ID
 shows: recovery: a program that is not protected any more is shown as such, with the reason, and gets error 46; one
    that is to have no recovery gets 46 too; a wish that makes no sense is refused
+shows: recovery: checkpoints lie in `recovery.folder` of the client manager, and nothing stays of them; a program whose
+   journal would be larger than `recovery.journal` allows is shown as unprotected
 shows: recovery: with `vm set --recovery checkpoint:TIME` a program goes on likewise, some checkpoints after its begin
 shows: recovery: the commands of docs/elastic.md do what it says
 """
@@ -24,7 +26,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from moves import BIN, Cluster  # noqa: E402
-from testlib import ends_of_logs, ok, read, story, until  # noqa: E402
+from testlib import ends_of_logs, ok, read, story, until, write  # noqa: E402
 
 # Each number that it reads is stored in all bytes of its memory; it says what was there before, or the error.
 PROGRAM = """
@@ -37,6 +39,9 @@ for line in sys.stdin:
     if line.strip() == "pin":
         pinned = ctypes.c_void_p()
         print("pinned", cuda.cudaMallocHost(ctypes.byref(pinned), size), flush=True)
+        continue
+    if line.strip() == "copy":
+        print("copied", cuda.cudaMemcpy(memory, host, size, 1), flush=True)
         continue
     code = cuda.cudaMemcpy(host, memory, size, 2)
     good = len(set(host)) == 1
@@ -71,6 +76,9 @@ class Program:
         said, before = self.process.stdout.readline().strip(), self.last
         self.last = (self.last + 1) % 256
         assert said == str(before), (said, before, read(self.log.name)[-2000:])
+
+    def copies(self):
+        assert self.say("copy") == "copied 0"
 
     def row(self):
         return next(row for row in self.cluster.rows("program", "list") if row["pid"] == self.process.pid)
@@ -229,6 +237,40 @@ def checkpointed(cluster):
     a.end()
 
 
+def configured(cluster):
+    """Where checkpoints lie, and how large a journal may become, in the client manager's configuration."""
+    folder, path = f"{cluster.dir}/checkpoints", f"{cluster.dir}/etc/client-manager.conf"
+    os.mkdir(folder)
+    os.chmod(folder, 0o1777)
+    write(path, read(path) + f'recovery = {{ folder = "{folder}"; journal = "8M"; }};\n')
+    cluster.kill("client-manager")()
+    until(lambda: cluster.command("program", "list").returncode == 0, "it is there again")
+    env = cluster.env
+    cluster.env = {name: env[name] for name in env if name not in ("FLYT_SUSPEND_FOLDER", "TMPDIR")}
+    cluster.run("vm", "set", "local", "--recovery", "checkpoint:300ms:1G")
+    a = Program(cluster)
+
+    def lies():
+        shown = subprocess.run(["ls", "-l", f"/proc/{a.process.pid}/fd"], capture_output=True, text=True).stdout
+        return f" {folder}/" in shown
+
+    def made():
+        a.goes_on()
+        return lies()
+    until(made, "a checkpoint lies in the folder")
+    a.end()
+    assert not os.listdir(folder)
+    cluster.run("vm", "set", "local", "--recovery", "journal:1G")
+    a = Program(cluster)
+    for _ in range(12):                     # a MiB each
+        a.copies()
+    until(lambda: a.row()["recovery"] == "unprotected" and "journal is full" in a.row()["recovery_why"],
+          lambda: f"it is shown as unprotected: {a.row()}")
+    a.end()
+    cluster.env = env
+    ok("recovery.folder and recovery.journal: checkpoints lie there; a program with a full journal is shown as such")
+
+
 def as_documented(cluster):
     """The commands of docs/elastic.md; the last one is `off`."""
     block = read("docs/elastic.md").split("\n## Recovery")[1].split("```sh\n")[1].split("```")[0]
@@ -262,6 +304,7 @@ def main():
             moved(cluster, a)
             unprotected(cluster, a)
             checkpointed(cluster)
+            configured(cluster)
             off(cluster)
             print("#", json.dumps(cluster.kinds()))
         except BaseException:

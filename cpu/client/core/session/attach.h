@@ -26,6 +26,9 @@ int  manager_ask(struct manager_place *);
 int  manager_ask_again(struct manager_place *);
 /* Whether the program is to survive the loss of its server: what its VM is entitled to, "" where nobody says. */
 void manager_ask_recovery(char *wish, size_t size);
+/* Where the program is to keep what it has on the GPU ("": its environment says), and how many bytes its journal may
+   have at most; 0: any. */
+uint64_t manager_ask_store(char *folder, size_t size);
 /* What has become of that: MANAGER_RECOVERY_…. Waits for nothing. why: may be "". */
 void manager_tell_recovery(int state, const char *why, uint64_t outage_us, uint64_t bytes);
 /* Asks for another server than one that this program does not reach: *place becomes another one, or stays as it is

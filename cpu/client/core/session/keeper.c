@@ -273,7 +273,7 @@ static int keep(unsigned patience_ms)
 static uint64_t due_next(void) { return keeper.interval ? clock_now() + keeper.interval : UINT64_MAX; }
 
 /* Without checkpoints from time to time, the program is brought to rest so often for the one that it needs. */
-enum { TRIES_MOST = 20 };
+enum { TRIES_MOST = 8 };
 
 static void *keeper_run(void *unused)
 {

@@ -53,6 +53,7 @@ static const struct rpc_procedure procedures[] = {
     [MANAGER_PROGRESS] = { "MANAGER_PROGRESS", RPC_CLASS_SYNC },
     [MANAGER_RECOVERY] = { "MANAGER_RECOVERY", RPC_CLASS_SYNC },
     [MANAGER_RECOVERED] = { "MANAGER_RECOVERED", RPC_CLASS_SYNC },
+    [MANAGER_STORE] = { "MANAGER_STORE", RPC_CLASS_SYNC },
     [MANAGER_LINK_OFFER] = { "MANAGER_LINK_OFFER", RPC_CLASS_SYNC },
     [MANAGER_LINK_TAKE] = { "MANAGER_LINK_TAKE", RPC_CLASS_SYNC },
 };
@@ -367,6 +368,24 @@ void manager_ask_recovery(char *wish, size_t size)
         result.status.code == MANAGER_OK)
         snprintf(wish, size, "%s", result.wish);
     xdr_free((xdrproc_t)xdr_manager_recovery_result, &result);
+}
+
+uint64_t manager_ask_store(char *folder, size_t size)
+{
+    static char none[1];
+    manager_store_result result;
+    uint64_t journal = 0;
+    memset(&result, 0, sizeof result);
+    *folder = 0;
+    if (!manager || manager_minor < MANAGER_MINOR_RECOVERY)
+        return 0;
+    if (manager_call(MANAGER_STORE, (void *)(uintptr_t)xdr_void, none, (void *)(uintptr_t)xdr_manager_store_result,
+                     &result) && result.status.code == MANAGER_OK) {
+        snprintf(folder, size, "%s", result.folder);
+        journal = result.journal;
+    }
+    xdr_free((xdrproc_t)xdr_manager_store_result, &result);
+    return journal;
 }
 
 struct recovery_told { struct rpc_call call; manager_plain_result result; };

@@ -16,7 +16,9 @@
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/session/attach.h"
 #include "cpu/client/core/session/mover.h"
+#include "cpu/client/core/stream/move_store.h"
 #include "cpu/client/core/wire/gate.h"
+#include "cpu/client/core/wire/journal.h"
 
 enum { AGAIN_LEAST_MS = 200, AGAIN_MOST_MS = 5000, LOOK_MS = 250, SUSPENDED_LOOK_MS = 50, APART_LOOK_MS = 1000 };
 
@@ -43,10 +45,22 @@ static void pause_ms(uint64_t ms)
     nanosleep(&(struct timespec){ (time_t)(ms / 1000), (long)(ms % 1000 * CLOCK_NS_PER_MS) }, NULL);
 }
 
+/* With a journal this was asked when the session began (recover.c), and another thread may be making a file now. */
+static void ask_folder(void)
+{
+    char folder[MANAGER_MAX_PATH + 1];
+    if (journal_wished())
+        return;
+    manager_ask_store(folder, sizeof folder);
+    move_store_folder(folder);
+}
+
 /* A move tries the addresses of the server in turn, until one answers. */
 static int move_once(const struct manager_move *wish, struct move_order *order)
 {
     int code = CORE_SYSTEM_NOT_READY;
+    if (wish->action == MANAGER_ACTION_SUSPEND)
+        ask_folder();
     if (wish->action == MANAGER_ACTION_SUSPEND)
         return wish->file ? session_suspend(order, wish->file) : CORE_OUT_OF_MEMORY;
     const struct checkpoint_order save = { wish->file, wish->base, wish->sealed ? &wish->seal : NULL };

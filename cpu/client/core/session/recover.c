@@ -71,6 +71,17 @@ void recover_ask(void)
     recover_setup(wish);
 }
 
+void recover_bound(void)
+{
+    char folder[MANAGER_MAX_PATH + 1];
+    if (!journal_wished())
+        return;
+    const uint64_t most = manager_ask_store(folder, sizeof folder);
+    move_store_folder(folder);
+    if (most && most < journal_wished())
+        journal_wish(most);
+}
+
 /* ---- another server ---- */
 
 static struct move move_begin(struct move_order *order, char *why, size_t size)

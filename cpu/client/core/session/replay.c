@@ -80,9 +80,23 @@ static bool made_aside(uint32_t procedure)
     case FLYT_ARRAY3D_CREATE:
     case FLYT_MIPMAPPED_ARRAY_CREATE:
     case FLYT_ARRAY_DESTROY:
-    case FLYT_MIPMAPPED_ARRAY_DESTROY: return true;
+    case FLYT_MIPMAPPED_ARRAY_DESTROY:
+    /* the thread that makes these things links, too; and what follows waits for it */
+    case FLYT_LINK:
+    case FLYT_LINK_READ:
+    case FLYT_LIMIT_SET:
+    case FLYT_CONTEXT_RELEASE:
+    case FLYT_CONTEXT_RESET:
+    case FLYT_CONTEXT_DESTROY: return true;
     default: return false;
     }
+}
+
+/* Compilers take their time: so many times the usual wait. */
+static unsigned patience_for(uint32_t procedure)
+{
+    enum { COMPILED = 10 };
+    return procedure == FLYT_MODULE_LOAD || procedure == FLYT_LINK || procedure == FLYT_LIMIT_SET ? COMPILED : 1;
 }
 
 static bool waits_for_all(uint32_t procedure)
@@ -102,7 +116,7 @@ static bool await_aside(struct replay *r, struct replay_call *call)
         if (!r->events && !replay_events_ask(r, NULL)) /* the answer says what is due */
             return false;
         const uint64_t waited = clock_now() - begun;
-        if (silence && waited > (r->dues.late_count ? 1 : TIMES) * silence) {
+        if (silence && waited > patience_for(call->sent->procedure) * (r->dues.late_count ? 1 : TIMES) * silence) {
             snprintf(r->why, r->why_size, "%s has had no answer for %llu s, and may wait for something that came later",
                      replay_call_name(call->sent->procedure), (unsigned long long)(waited / CLOCK_NS_PER_SECOND));
             return false;

@@ -441,6 +441,8 @@ static int attach_managed(struct manager_place *place)
     int code = manager_ask(place);
     if (!code && !env_get("FLYT_RECOVERY"))
         recover_ask();
+    if (!code)
+        recover_bound();
     for (;;) {
         if (!code)
             code = attach_session(place);

@@ -11,6 +11,7 @@
 
 #include "move.h"
 #include "move_changes.h"
+#include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/wire.h"
 
 enum { PIECES = 8, CONFIRM_EVERY = 16 << 20, CONFIRM_PIECES = 8 };
@@ -253,7 +254,8 @@ static int piece_ask(struct move *move, core_context *c, uint64_t object, uint64
                                     .part = { move->kind, object, offset, size_of(extent) } };
     if (!(move->steps & MOVE_OUT))
         return piece_from_store(move, c, piece);
-    piece->looks = !(move->steps & MOVE_IN) && core_session.hello.capabilities & FLYT_CAP_FINGERPRINTS &&
+    piece->looks = !(move->steps & MOVE_IN) && !core_perf.no_fingerprints &&
+                   core_session.hello.capabilities & FLYT_CAP_FINGERPRINTS &&
                    move_store_compares(move->store, &piece->part);
     return piece_submit(move, c, piece);
 }

@@ -265,9 +265,19 @@ bool move_store_can_seal(char *why, size_t size)
     return cipher;
 }
 
+static char folder_configured[PATH_MAX];
+
+void move_store_folder(const char *folder)
+{
+    if (strcmp(folder, folder_configured) != 0)
+        snprintf(folder_configured, sizeof folder_configured, "%s", folder);
+}
+
 static const char *folder_wanted(void)
 {
     const char *given = env_get("FLYT_SUSPEND_FOLDER"), *temporary = env_get("TMPDIR");
+    if (!(given && *given) && *folder_configured)
+        return folder_configured;
     return given && *given ? given : temporary && *temporary ? temporary : "/var/tmp";
 }
 

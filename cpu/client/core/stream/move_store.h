@@ -35,9 +35,12 @@ struct move_store *move_store_new(int fd, const char *where, const char *facts, 
                                   const struct checkpoint_seal *seal);
 /* Before a seal is used. False, with why. */
 bool move_store_can_seal(char *why, size_t size);
+/* The folder for files without a name, unless the environment names one; empty: none is known. Before the first file,
+   or by the thread that makes them. */
+void move_store_folder(const char *);
 /* For a suspended session, encrypted with a key that only this process has. path: "": without a name, in the folder
-   FLYT_SUSPEND_FOLDER, or TMPDIR, or /var/tmp; else the file, which must not be there yet, and goes with the store.
-   NULL, with why. */
+   FLYT_SUSPEND_FOLDER, or that of move_store_folder, or TMPDIR, or /var/tmp; else the file, which must not be there
+   yet, and goes with the store. NULL, with why. */
 struct move_store *move_store_suspended(const char *path, char *why, size_t size);
 /* For the recovery of a program (session/keeper.h): as move_store_suspended, without a name. older: only what has
    changed since is written, and `older` stays as long as this one; NULL: everything is. Its parts may be read in any
