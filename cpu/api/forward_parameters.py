@@ -179,7 +179,8 @@ class Handle(Parameter):
 
 
 class Object(Parameter):
-    """An object of a kind whose calls are all made here: the server's table of objects has it (cpu/server/memory/object.h)."""
+    """An object of a kind whose calls are all made here: the server's table of objects has it
+    (cpu/server/memory/object.h)."""
 
     context = True
 

@@ -46,7 +46,8 @@ class Cluster:
         folder = f"{self.dir}/etc/tls"
         if not self.tls:
             return ""
-        return f'tls = {{ ca = "{folder}/ca.crt"; certificate = "{folder}/{name}.crt"; key = "{folder}/{name}.key"; }};\n'
+        return (f'tls = {{ ca = "{folder}/ca.crt"; certificate = "{folder}/{name}.crt"; '
+                f'key = "{folder}/{name}.key"; }};\n')
 
     def make_certificates(self):
         folder = f"{self.dir}/etc/tls"
@@ -198,23 +199,24 @@ silence = {{ suspect = {SUSPECT}; lost = {LOST}; client-lost = 20.0; start = 30.
         listed = {s["pid"] for s in servers if s["state"] == "running"}
         running = self.server_processes()
         steady = all(s["state"] == "running" for s in servers)
-        assert listed <= running and (not steady
-                                      or listed == running), f"the books have servers {sorted(listed)}, there are {sorted(running)}"
+        assert listed <= running and (not steady or listed == running), (
+            f"servers {sorted(listed)} are listed, and {sorted(running)} run")
         return servers
 
     def known(self, before, after):
-        """The books name every program that has had a server all the time between two looks at what runs, and none that
-        is gone."""
+        """Every program is listed that has had a server all the time between two looks at what runs, and none
+        that is gone."""
         rows = self.ctl("program", "list")
         listed = {row["pid"] for row in rows}
         steady = {p.pid for p in before if p.place()[0]} & {p.pid for p in after()}
         strangers = {pid for pid in listed if not alive(pid)}
-        assert steady <= listed, f"programs {sorted(steady - listed)} run and are not in the books"
-        assert not strangers, f"programs {sorted(strangers)} are in the books and have ended"
+        assert steady <= listed, f"programs {sorted(steady - listed)} run and are not listed"
+        assert not strangers, f"programs {sorted(strangers)} are listed and have ended"
 
     def complaints(self):
         """Lines of logs that must never be there, whatever was struck."""
-        never = re.compile(r"db-write-failed|db-write-refused|state-unsaved|keys-unwritten|report-lost|answer-lost|order-lost|program-not-terminated|"
+        never = re.compile(r"db-write-failed|db-write-refused|state-unsaved|keys-unwritten|report-lost|answer-lost|"
+                           r"order-lost|program-not-terminated|"
                            r"Sanitizer|runtime error|Assertion")
         found = []
         for log in glob.glob(f"{self.dir}/log/*.log") + glob.glob(f"{self.dir}/programs/*.log"):

@@ -6,7 +6,8 @@ $(TESTS_CONTROL_DB): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(CONT
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_DB_LIBS) $(CONTROL_COMMON_LIBS)
 
-TESTS += "$(BUILD)/tests/control_db_suite sqlite://$(CURDIR)/$(BUILD)/tests/control_db_suite.db" $(BUILD)/tests/control_db_sqlite \
+TESTS += "$(BUILD)/tests/control_db_suite sqlite://$(CURDIR)/$(BUILD)/tests/control_db_suite.db" \
+    $(BUILD)/tests/control_db_sqlite \
          "tests/control/db_mongo.py $(BUILD)/tests/control_db_suite $(BUILD)/tests/control_db_mongo $(BIN)@sleeps" \
          "tests/control/failover.py $(BIN)@sleeps"
 LONG_TESTS += "tests/control/failover.py $(BIN) 120@sleeps,300"

@@ -103,7 +103,8 @@ $(BUILD)/tests/core_moved: tests/core/moved.py tests/cuda/e2e.py $(TESTS_CORE_MO
 	    build/cuda/moved_graphs:20)
 TESTS += $(if $(SANITIZE),,$(BUILD)/tests/core_moved)
 # The same with every copy over lanes.
-TESTS += $(if $(findstring tcp,$(TESTS_CORE_MODES)),"env FLYT_LANES=3:1 $(TESTS_CORE_SERVED) tcp $(BIN)/cricket-rpc-server")
+TESTS += $(if $(findstring tcp,$(TESTS_CORE_MODES)),\
+    "env FLYT_LANES=3:1 $(TESTS_CORE_SERVED) tcp $(BIN)/cricket-rpc-server")
 # The gate: each entry of each library that front ends give to programs (0: libcuda.so.1).
 TESTS_GATE_LIBRARY_0 := $(BIN)/cudart/libcuda.so.1
 $(foreach v,$(RUNTIME_VERSIONS),$(eval TESTS_GATE_LIBRARY_$v := $(BIN)/cudart/$(RUNTIME_NODE_$v)))

@@ -53,7 +53,8 @@ class Bar:
     def runs_over(self, wanted, warning=None, program="vector_add", **env):
         status, transport, said = self.run(program, **env)
         warnings = re.findall(r"FLYT_BAR.*", said)
-        if status or transport != wanted or len(warnings) != (warning is not None) or (warning and warning not in warnings[0]):
+        unexpected = len(warnings) != (warning is not None) or (warning and warning not in warnings[0])
+        if status or transport != wanted or unexpected:
             raise AssertionError(f"{program}: status {status}, over {transport} (not {wanted}):\n{said[-2000:]}")
 
     def soon_over(self, wanted):
@@ -80,7 +81,8 @@ class Bar:
         found = []
         for link in glob.glob("/proc/[0-9]*/fd/*"):
             try:
-                if os.readlink(link) == self.path and "cricket-worker" in open(f"/proc/{link.split('/')[2]}/comm").read():
+                name = f"/proc/{link.split('/')[2]}/comm"
+                if os.readlink(link) == self.path and "cricket-worker" in open(name).read():
                     found.append(int(link.split("/")[2]))
             except OSError:
                 pass

@@ -66,7 +66,8 @@ def a_server_without_stdin_and_stderr(folder):
                 captured = what.startswith("/memfd:flyt-std")       # a worker's stdout and stderr
                 if fd < 3 and not (what == "/dev/null" or captured or fd == 1):
                     return f"process {pid} has {what} as descriptor {fd}"
-                if fd >= 3 and not closes and not what.startswith("socket:"):       # a worker's socket to its listener crosses exec
+                # a worker's socket to its listener crosses exec
+                if fd >= 3 and not closes and not what.startswith("socket:"):
                     return f"process {pid}: descriptor {fd} ({what}) is not close-on-exec"
     finally:
         server.terminate()

@@ -230,9 +230,10 @@ def statistics_for_machines(server):
         return "not one line of JSON:\n" + done.stderr
     all_of_it = json.loads(found[0])["flyt"]
     rows = all_of_it["procedures"]
-    if sum(r["calls"] for r in rows.values()) != all_of_it["calls"] or rows["FLYT_LAUNCH"]["calls"] < 1 or rows["FLYT_LAUNCH"]["waited"]:
+    launch, hello = rows["FLYT_LAUNCH"], rows["FLYT_HELLO"]
+    if sum(r["calls"] for r in rows.values()) != all_of_it["calls"] or launch["calls"] < 1 or launch["waited"]:
         return found[0]
-    if rows["FLYT_HELLO"]["bytes_received"] < 500 or not 0 < rows["FLYT_HELLO"]["p50_us"] <= 1.1 * 1000 * rows["FLYT_HELLO"]["total_ms"]:
+    if hello["bytes_received"] < 500 or not 0 < hello["p50_us"] <= 1.1 * 1000 * hello["total_ms"]:
         return found[0]
     if all_of_it["objects"]["contexts"] != 1 or all_of_it["objects"]["allocations"]:
         return found[0]

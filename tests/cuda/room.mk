@@ -5,7 +5,8 @@ CUDA_CHECK         := tests/cuda/check.h tests/lib/must.h
 CUDA_TEST_FLAGS    = $(CUDA_STD) -cudart shared -arch=sm_75 -O1 -Wno-deprecated-gpu-targets
 CUDA_TEST_NAMES    := $(filter-out forever,$(sort $(basename $(notdir $(wildcard tests/cuda/*.cu)))))
 CUDA_TEST_VARIANTS := memory-rdc memory-plain memory-size vector_add-legacy streams-debug reuse-debug threads-perthread
-CUDA_TEST_VARIANTS += $(if $(shell $(NVCC) --help 2>/dev/null | grep -e --compress-mode),memory-lz4)      # CUDA 12.8 and later
+# CUDA 12.8 and later
+CUDA_TEST_VARIANTS += $(if $(shell $(NVCC) --help 2>/dev/null | grep -e --compress-mode),memory-lz4)
 CUDA_TEST_PROGRAMS := $(addprefix build/cuda/,$(CUDA_TEST_NAMES) $(CUDA_TEST_VARIANTS) linked libraries differ)
 
 cuda_flags_rdc       := -rdc=true
@@ -119,7 +120,8 @@ CUDA_TEST_E2E := $(filter-out $(CUDA_TEST_NOT_$(firstword $(subst -, ,$(FLAVOUR)
 # One test is one server and all programs: $(BUILD)/tests/e2e-<transport>-<way>-<chaos seed, 0: none>. With `-short` it
 # leaves out `many`, which chaos and a busy machine slow down very much. With `-some` it takes the programs that depend
 # on the transport most; make check-long takes all.
-CUDA_TEST_SOME := cancelled errors exhaustion forks freed graphs host_handles ipc ipc_events ipc_handles ipc_killed ipc_pools joined lanes locked \
+CUDA_TEST_SOME := cancelled errors exhaustion forks freed graphs host_handles ipc ipc_events ipc_handles \
+                  ipc_killed ipc_pools joined lanes locked \
                   managed_neighbours memory pinned pinned_kernels pinned_random printing sticky streams stress threads \
                   vector_add waiting wide
 CUDA_TEST_SOME := $(filter $(addprefix build/cuda/,$(CUDA_TEST_SOME)),$(CUDA_TEST_E2E))
@@ -143,7 +145,8 @@ LONG_TESTS += $(addprefix $(BUILD)/tests/,$(CUDA_TEST_LONG_RUNS))
 
 # CUB's look-back, many times each; without and with chaos.
 LOOKBACK_LONG := tests/cuda/e2e.py --bin $(BIN) --limit 800 --arguments '60 300007'
-LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(LOOKBACK_LONG) --transport shm build/cuda/lookback" "$(LOOKBACK_LONG) --transport tcp --chaos 5 build/cuda/lookback")
+LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(LOOKBACK_LONG) --transport shm build/cuda/lookback" \
+    "$(LOOKBACK_LONG) --transport tcp --chaos 5 build/cuda/lookback")
 
 # Programs over all transports at once, some of them killed; longer: more seeds, and more steps of stress with chaos.
 $(BUILD)/tests/together: tests/cuda/together.py tests/cuda/e2e.py build/cuda/stress | $(PROGRAMS)
@@ -152,7 +155,8 @@ CUDA_TEST_STRESS := tests/cuda/e2e.py --bin $(BIN) --limit 300 --arguments
 ifeq (,$(findstring thread,$(FLAVOUR)))
 TESTS      += $(BUILD)/tests/together@300
 LONG_TESTS += "$(BUILD)/tests/together --seed 2 --rounds 20 --steps 1000"
-LONG_TESTS += $(foreach where,shm unix tcp,$(foreach seed,1 2 3,"$(CUDA_TEST_STRESS) '$(seed) 3000' --chaos $(seed) --transport $(where) build/cuda/stress"))
+LONG_TESTS += $(foreach where,shm unix tcp,$(foreach seed,1 2 3,\
+    "$(CUDA_TEST_STRESS) '$(seed) 3000' --chaos $(seed) --transport $(where) build/cuda/stress"))
 endif
 
 # Over TLS, with certificates.
@@ -172,8 +176,9 @@ LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/differ --see
 # What needs two devices.
 CUDA_TEST_DEVICES := $(addprefix build/cuda/,device_graphs devices freed graph_memory_random graph_random \
                        host_handles ipc_peers peers)
-TESTS += $(if $(findstring thread,$(FLAVOUR)),,"env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport tcp $(CUDA_TEST_DEVICES)" \
-                "env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport shm --chaos 1 $(CUDA_TEST_DEVICES)" \
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,\
+    "env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport tcp $(CUDA_TEST_DEVICES)" \
+    "env FLYT_SOFTGPU_DEVICES=2 tests/cuda/e2e.py --bin $(BIN) --transport shm --chaos 1 $(CUDA_TEST_DEVICES)" \
                 "env FLYT_SOFTGPU_DEVICES=4 tests/cuda/e2e.py --bin $(BIN) --transport local build/cuda/peers")
 $(BUILD)/tests/differ: $(CUDA_TEST_DEVICES)
 
@@ -181,14 +186,16 @@ $(BUILD)/tests/differ: $(CUDA_TEST_DEVICES)
 $(BUILD)/tests/managed_calls: tests/cuda/managed_calls.py tests/cuda/e2e.py build/cuda/managed_launches | $(PROGRAMS)
 	$(call script,tests/cuda/managed_calls.py --bin $(BIN))
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/managed_calls)
-LONG_TESTS += $(foreach where,local shm tcp,"tests/cuda/e2e.py --bin $(BIN) --arguments '2 3000' --transport $(where) build/cuda/managed_random")
+LONG_TESTS += $(foreach where,local shm tcp,\
+    "tests/cuda/e2e.py --bin $(BIN) --arguments '2 3000' --transport $(where) build/cuda/managed_random")
 
 # Pinned memory in kernels over a network, on a GPU whose kernels cannot wait for it, as NVIDIA's.
 CUDA_TEST_PINNED := tests/cuda/e2e.py --bin $(BIN) --transport tcp
 ifeq (,$(findstring thread,$(FLAVOUR)))
 TESTS      += "env FLYT_PERF=no_pull $(CUDA_TEST_PINNED) build/cuda/pinned_kernels build/cuda/pinned_random" \
               "env FLYT_SOFTGPU_MEMCHECK=1 $(CUDA_TEST_PINNED) build/cuda/pinned_random"
-LONG_TESTS += $(foreach seed,1 2 3,"$(CUDA_TEST_PINNED) --arguments '$(seed) 5000' --chaos $(seed) build/cuda/pinned_random")
+LONG_TESTS += $(foreach seed,1 2 3,\
+    "$(CUDA_TEST_PINNED) --arguments '$(seed) 5000' --chaos $(seed) build/cuda/pinned_random")
 endif
 
 # Programs in containers.

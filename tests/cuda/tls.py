@@ -386,7 +386,7 @@ def no_key_is_left_in_a_worker_that_runs_a_program():
         text = file.read()
     body = "".join(text.splitlines()[1:-1])
     der = base64.b64decode(body)
-    at = der.index(b"\x02\x01\x01\x04\x20") + 5                           # ECPrivateKey, RFC 5915: version 1, then 32 bytes
+    at = der.index(b"\x02\x01\x01\x04\x20") + 5     # ECPrivateKey, RFC 5915: version 1, then 32 bytes
     secret = der[at:at + 32]
     needles = {"PEM": text.splitlines()[1].encode(), "number": secret, "number, turned round": secret[::-1]}
     with Server(*shows(pair)) as server:

@@ -162,7 +162,8 @@ TESTS += $(foreach where,local shm tcp tls,\
 # programs, those with the static runtime, and the runtimes of older releases.
 TESTS_DRIVER_SECOND := tests/driver/second.py $(BIN)
 TESTS_DRIVER_LATEST := --runtime $(or $(CUDA_LIBRARIES),$(CUDA_HOME)/lib64)
-TESTS_DRIVER_SLOW   := $(addprefix build/cuda/,apart cancelled held stress lookback many lanes joined litmus pinned waiting \
+TESTS_DRIVER_SLOW   := $(addprefix build/cuda/,apart cancelled held stress lookback many lanes joined litmus pinned \
+                       waiting \
                          progress locked memory-rdc memory-plain memory-size memory-lz4 streams-debug reuse-debug)
 TESTS_DRIVER_QUICK  := $(filter-out $(TESTS_DRIVER_SLOW),$(CUDA_TEST_PROGRAMS))
 $(TESTS_DRIVER)-second: tests/driver/second.py $(CUDA_TEST_PROGRAMS) | $(PROGRAMS)
@@ -204,7 +205,8 @@ LONG_TESTS += $(foreach r,$(TESTS_DRIVER_OLD_STATIC),\
     "$(TESTS_DRIVER_SECOND) --static --release $(r) $(call driver_old_static,$(r))")
 run-long-tests: $(foreach r,$(TESTS_DRIVER_OLD_STATIC),$(TESTS_DRIVER_OLD:%=$(TESTS_DRIVER)/old-static/$(r)/%))
 LONG_TESTS += "$(TESTS_DRIVER_SECOND) $(TESTS_DRIVER_LATEST) --all $(CUDA_TEST_PROGRAMS)" \
-              "$(TESTS_DRIVER_SECOND) --static $(foreach n,$(CUDA_TEST_NAMES),$(TESTS_DRIVER)/static-$(n)=build/cuda/$(n))" \
+              "$(TESTS_DRIVER_SECOND) --static \
+                  $(foreach n,$(CUDA_TEST_NAMES),$(TESTS_DRIVER)/static-$(n)=build/cuda/$(n))" \
               $(foreach r,$(TESTS_DRIVER_OLD_RUNTIMES),"$(TESTS_DRIVER_SECOND) --runtime \
                   build/cuda-releases/$(r)/nvidia/cuda_runtime/lib $(call driver_old,$(r))")
 run-long-tests: $(CUDA_TEST_NAMES:%=$(TESTS_DRIVER)/static-%) $(call driver_old,11.8) $(call driver_old,12.4)

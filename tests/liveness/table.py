@@ -248,7 +248,8 @@ def is_lost(program, within, what):
     if program.state == "idle":
         program.tell()                          # else it calls nobody
     status = program.ends(within)
-    assert status == 1 and "is lost" in program.text() and "(46)" in program.text(), f"exit status {status} after {what}: {program.text()}"
+    assert status == 1 and "is lost" in program.text() and "(46)" in program.text(), (
+        f"exit status {status} after {what}: {program.text()}")
 
 
 def worker_ends(worker, within, what):

@@ -94,8 +94,10 @@ for version in NODES:
             count = ctypes.c_int()
             properties = ctypes.create_string_buffer(b"\\xaa" * 2048, 2048)
             entry = cudart.cudaGetDeviceProperties_v2 if {version} == 12 else cudart.cudaGetDeviceProperties
-            print(cudart.cudaGetDeviceCount(ctypes.byref(count)), count.value, entry(properties, 0), properties.value.decode(),
-                  properties.raw.rindex(bytes([b for b in properties.raw if b != 0xaa][-1:])) + 1, cudart.cudaMalloc(None, ctypes.c_size_t(4)))
+            print(cudart.cudaGetDeviceCount(ctypes.byref(count)), count.value, entry(properties, 0),
+                  properties.value.decode(),
+                  properties.raw.rindex(bytes([b for b in properties.raw if b != 0xaa][-1:])) + 1,
+                  cudart.cudaMalloc(None, ctypes.c_size_t(4)))
             """)
         expect(out.split()[:3], ["0", "2", "0"])
         expect(out.split()[3:], ["Fake", "GPU", str(PROPERTIES_SIZE[version]), "1"])
@@ -116,7 +118,8 @@ def two_in_one_process():
         import ctypes
         old, new = ctypes.CDLL("libcudart.so.11.0"), ctypes.CDLL("libcudart.so.13")
         pointer = ctypes.c_void_p()
-        print(old.cudaSetDevice(99), new.cudaGetLastError(), old.cudaGetLastError(), new.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(64)),
+        print(old.cudaSetDevice(99), new.cudaGetLastError(), old.cudaGetLastError(),
+              new.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(64)),
               old.cudaMemset(pointer, 1, ctypes.c_size_t(64)), old.cudaFree(pointer), new.cudaFree(pointer))
         """)
     expect(out.split(), ["101", "0", "101", "0", "0", "0", "1"])
@@ -130,7 +133,8 @@ def versions_in_the_preload():
         libc.dlvsym.restype = libc.dlsym.restype = ctypes.c_void_p
         libc.dlvsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]
         libc.dlsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-        found = [libc.dlvsym(None, b"cudaRuntimeGetVersion", node) for node in (b"libcudart.so.11.0", b"libcudart.so.12", b"libcudart.so.13")]
+        found = [libc.dlvsym(None, b"cudaRuntimeGetVersion", node)
+                 for node in (b"libcudart.so.11.0", b"libcudart.so.12", b"libcudart.so.13")]
         value = ctypes.c_int()
         for address in [*found, libc.dlsym(None, b"cudaRuntimeGetVersion")]:
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address)(ctypes.addressof(value))

@@ -26,7 +26,9 @@ def call(name, *arguments):
     if function is None:
         return
     number.value = 77
-    text = name + "(" + ", ".join("NULL" if a is none else "buffer" if a is buffer else "&n" if a is reference else str(getattr(a, "value", a)) for a in arguments) + ")"
+    names = ((none, "NULL"), (buffer, "buffer"), (reference, "&n"))
+    words = [next((word for one, word in names if a is one), str(getattr(a, "value", a))) for a in arguments]
+    text = f"{name}({', '.join(words)})"
     results[text] = [function(*arguments), number.value, library.cudaPeekAtLastError()]
 
 reference = ctypes.byref(number)

@@ -16,7 +16,8 @@ ifneq ($(filter $(SOFTGPU_LIBRARY),$(PROGRAMS)),)
 TESTS += $(TESTS_SOFTGPU_OWN)
 TESTS += $(TESTS_SOFTGPU_PROGRAMS)
 # The same with delayed completions, reordered streams and refused addresses.
-TESTS += $(foreach program,$(addprefix $(BUILD)/tests/softgpu/,test_contexts test_launch test_memory test_random test_streams test_texrefs test_textures test_vmm),"env FLYT_SOFTGPU_CHAOS=7 $(program)")
+TESTS += $(foreach program,$(addprefix $(BUILD)/tests/softgpu/,test_contexts test_launch test_memory test_random \
+    test_streams test_texrefs test_textures test_vmm),"env FLYT_SOFTGPU_CHAOS=7 $(program)")
 # And with all code compiled when it runs for the first time.
 ifeq ($(FLAVOUR)$(SOFTGPU_HAS_JIT),plainyes)
 TESTS_SOFTGPU_JIT := $(filter-out %/test_memcheck,$(TESTS_SOFTGPU_PROGRAMS))
@@ -25,7 +26,9 @@ LONG_TESTS += "tests/softgpu/worker_code.py $(BIN) build/cuda/forever@300"
 endif
 # `env` hides from the top Makefile what is to be built.
 run-long-tests test-programs: $(TESTS_SOFTGPU_PROGRAMS)
-LONG_TESTS += $(foreach seed,1 2 3 4 5 6 7 8,$(foreach program,$(addprefix $(BUILD)/tests/softgpu/,test_launch test_random test_streams),"env FLYT_SOFTGPU_CHAOS=$(seed) $(program)"))
+LONG_TESTS += $(foreach seed,1 2 3 4 5 6 7 8,\
+    $(foreach program,$(addprefix $(BUILD)/tests/softgpu/,test_launch test_random test_streams),\
+    "env FLYT_SOFTGPU_CHAOS=$(seed) $(program)"))
 endif
 
 TESTS += "tests/softgpu/check_ptx.sh $(SOFTGPU_CHECK_PTX) build/cuda/vector_add"
