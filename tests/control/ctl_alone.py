@@ -187,7 +187,8 @@ def shipped_configurations_are_good():
                 live.add((group, key.group(1)))
         for line in text.splitlines():
             group = line if re.match(r"^[a-z-]+:", line) else group
-            bare = re.match(r"^( *)# ( *([a-z-]+) = .*|[{}];?|(tls|mps|migration|metrics|security|recovery):( {.*)?)$", line)
+            bare = re.match(r"^( *)# ( *([a-z-]+) = .*|[{}];?|(tls|mps|migration|metrics|security|recovery):( {.*)?)$",
+                            line)
             if bare and (group, bare.group(3)) not in live:
                 live.add((group, bare.group(3))) if bare.group(3) else None
                 line = bare.group(1) + bare.group(2)
