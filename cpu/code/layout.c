@@ -1,6 +1,7 @@
 /*
  * layout.c: see layout.h. Two sources: the parameters of an .entry in PTX (softgpu/ptx), and the section
- * .nv.info.<kernel> of a cubin, whose attribute 0x17 gives one parameter each (ordinal, offset, size).
+ * .nv.info.<kernel> of a cubin, whose attribute 0x17 gives one parameter each (ordinal, offset, size), 0x10 the block
+ * of .reqntid, 0x3f the number of .maxclusterrank; 0x5b is there with .blocksareclusters.
  * PTX is preferred. Variables come from PTX too, or are the data objects in a cubin's symbol table. Both kinds may be
  * compressed inside a fat binary.
  */
@@ -19,7 +20,8 @@ enum {
     LAYOUT_NOT_AN_IMAGE = 200, LAYOUT_NO_CODE = 209, LAYOUT_BAD_PTX = 218, LAYOUT_NO_MEMORY = 2,
     LAYOUT_MAX_PARTS = 4096, LAYOUT_MAX_PARAMS = 8192,
     /* .nv.info: format byte, attribute byte, then u16 size or value */
-    NVINFO_SIZED = 4, NVINFO_SHORT = 3, NVINFO_PARAMETER = 0x17, NVINFO_PARAMETER_BYTES = 0x19
+    NVINFO_SIZED = 4, NVINFO_SHORT = 3, NVINFO_PARAMETER = 0x17, NVINFO_PARAMETER_BYTES = 0x19,
+    NVINFO_REQUIRED = 0x10, NVINFO_CLUSTER_MOST = 0x3f, NVINFO_GRID_OF_CLUSTERS = 0x5b
 };
 
 size_t layout_text_most = (size_t)1 << 30;
@@ -97,6 +99,10 @@ static int layout_of_ptx(layout_image *image, char *log, size_t log_size)
             goto out;
         kernel->layout.count = n;
         kernel->layout.bytes = f->param_size;
+        for (int k = 0; k < 3; k++)
+            kernel->layout.required[k] = f->req_ntid[0] && !f->req_ntid[k] ? 1 : f->req_ntid[k];
+        kernel->layout.cluster_most = f->max_cluster_rank;
+        kernel->layout.grid_of_clusters = f->blocks_are_clusters;
         for (uint32_t p = 0; p < n; p++) {
             kernel->layout.params[p].offset = (uint32_t)f->signature.params[p].offset;
             kernel->layout.params[p].size = (uint32_t)f->signature.params[p].size;
@@ -143,10 +149,16 @@ static int layout_of_kernel_info(layout_image *image, const char *name, const ui
         at += 4;
         if (format == NVINFO_SHORT && attribute == NVINFO_PARAMETER_BYTES)
             kernel->layout.bytes = n;
+        if (attribute == NVINFO_GRID_OF_CLUSTERS)
+            kernel->layout.grid_of_clusters = true;
         if (format != NVINFO_SIZED)
             continue;
         if (n > size - at)
             break;
+        if (attribute == NVINFO_REQUIRED && n == sizeof kernel->layout.required)
+            memcpy(kernel->layout.required, info + at, n);
+        if (attribute == NVINFO_CLUSTER_MOST && n == sizeof kernel->layout.cluster_most)
+            memcpy(&kernel->layout.cluster_most, info + at, n);
         if (attribute == NVINFO_PARAMETER && n >= 12) {
             uint16_t ordinal, offset;
             uint32_t width;
@@ -328,6 +340,36 @@ out:
     }
     *out = image;
     return 0;
+}
+
+/* More than `most` where a container is damaged. */
+static size_t container_bytes(const void *container, size_t most)
+{
+    struct fatbin_entry entry;
+    size_t size = fatbin_container_size(container, SIZE_MAX), cursor = 0, bytes = 0;
+    const char *why;
+    int r = -1;
+    while (size && bytes <= most && (r = fatbin_next(container, size, &cursor, &entry, &why)) == 1)
+        bytes = entry.size > most ? SIZE_MAX : bytes + entry.size;
+    return r == 0 ? bytes : SIZE_MAX;
+}
+
+bool layout_is_small(const void *data, size_t most)
+{
+    const struct fatbin_wrapper *wrapper = data;
+    uint32_t magic;
+    memcpy(&magic, data, sizeof magic);
+    if (magic == FATBIN_CONTAINER_MAGIC)
+        return container_bytes(data, most) <= most;
+    if (magic != FATBIN_WRAPPER_MAGIC)
+        return (memcmp(data, ELFMAG, SELFMAG) == 0 ? fatbin_elf_size(data, SIZE_MAX) : strlen(data)) <= most;
+    size_t bytes = container_bytes(wrapper->container, most);
+    const void *const *more = wrapper->version == 2 ? wrapper->extra : NULL;
+    for (; bytes <= most && more && *more; more++) {
+        size_t part = container_bytes(*more, most);
+        bytes = part > most ? SIZE_MAX : bytes + part;
+    }
+    return bytes <= most;
 }
 
 void layout_close(layout_image *image)

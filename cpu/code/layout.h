@@ -1,10 +1,12 @@
 /*
  * layout.h: which kernels a code image has and how their parameters are laid out, without asking a driver.
- * For the null device, which has no other source, and for drivers without cuFuncGetParamInfo (before 12.4).
+ * For the null device, which has no other source, for drivers without cuFuncGetParamInfo (before 12.4), and for what
+ * NVIDIA's driver does not say of a kernel: the blocks and clusters that it was compiled for.
  */
 #ifndef FLYT_CODE_LAYOUT_H
 #define FLYT_CODE_LAYOUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +16,9 @@ struct layout {                       /* of one kernel */
     struct layout_param *params;
     uint32_t count;
     uint32_t bytes;                   /* of the whole parameter block */
+    uint32_t required[3];             /* the one block that it can be launched with (.reqntid); 0: any */
+    uint32_t cluster_most;            /* blocks of its largest cluster (.maxclusterrank); 0: it does not say */
+    bool grid_of_clusters;            /* a launch's grid counts clusters (.blocksareclusters) */
 };
 
 typedef struct layout_image layout_image;
@@ -24,6 +29,8 @@ typedef struct layout_image layout_image;
 extern size_t layout_text_most;       /* bytes of all PTX texts of an image: a compressed one can claim any size */
 int layout_open(const void *image, layout_image **out, char *log, size_t log_size);
 void layout_close(layout_image *);
+/* Whether the code of an image, with nothing compressed, has at most `most` bytes: layout_open reads it all. */
+bool layout_is_small(const void *image, size_t most);
 
 /* 0, or -1: no such kernel. *out points into the image's memory. */
 int layout_find(const layout_image *, const char *kernel, struct layout *out);

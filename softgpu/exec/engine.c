@@ -390,7 +390,7 @@ static int grid_clusters(sg_grid *g)
         g->cluster[i] = n ? n : 1;
         size *= g->cluster[i];
         if (g->launch.grid[i] % g->cluster[i])
-            return CUDA_ERROR_INVALID_VALUE;
+            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
         if (size > EXEC_CLUSTER_MOST)
             return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }

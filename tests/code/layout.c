@@ -101,6 +101,48 @@ TEST(of_cubin)
     layout_close(image);
 }
 
+/* What kernels say of their blocks and clusters. */
+TEST(of_blocks)
+{
+    static const char text[] = ".version 9.0\n.target sm_100\n.address_size 64\n"
+                               ".visible .entry exactly() .reqntid 32, 2 { ret; }\n"
+                               ".visible .entry ranked() .maxclusterrank 4 { ret; }\n"
+                               ".visible .entry counted() .blocksareclusters .reqntid 64 .reqnctapercluster 2 { ret; }\n";
+    static const unsigned char info[] = { 1, 0x5b, 0,  0, 4, 0x3f, 4, 0, 3, 0, 0, 0,
+                                          4, 0x10, 12, 0, 8, 0,    0, 0, 4, 0, 0, 0, 2, 0, 0, 0 };
+    unsigned char *cubin = malloc(CUBIN);
+    layout_image *image = NULL;
+    struct layout layout;
+    char log[256];
+    assert_int_equal(layout_open(text, &image, log, sizeof log), 0);
+    assert_int_equal(layout_find(image, "exactly", &layout), 0);
+    assert_true(layout.required[0] == 32 && layout.required[1] == 2 && layout.required[2] == 1);
+    assert_true(!layout.cluster_most && !layout.grid_of_clusters);
+    assert_int_equal(layout_find(image, "ranked", &layout), 0);
+    assert_true(!layout.required[0] && !layout.required[1] && layout.cluster_most == 4);
+    assert_int_equal(layout_find(image, "counted", &layout), 0);
+    assert_true(layout.grid_of_clusters && layout.required[0] == 64);
+    layout_close(image);
+    assert_non_null(cubin);
+    make_cubin(cubin, info, sizeof info);
+    assert_int_equal(layout_open(cubin, &image, log, sizeof log), 0);
+    free(cubin);
+    assert_int_equal(layout_find(image, "k", &layout), 0);
+    assert_true(layout.required[0] == 8 && layout.required[1] == 4 && layout.required[2] == 2);
+    assert_true(layout.cluster_most == 3 && layout.grid_of_clusters);
+    layout_close(image);
+}
+
+TEST(small)
+{
+    unsigned char *cubin = malloc(CUBIN);
+    assert_non_null(cubin);
+    make_cubin(cubin, two_parameters, sizeof two_parameters);
+    assert_true(layout_is_small(cubin, CUBIN) && !layout_is_small(cubin, CUBIN - 1));
+    free(cubin);
+    assert_true(layout_is_small(ptx, sizeof ptx) && !layout_is_small(ptx, 8));
+}
+
 /* Every byte behind the magic number, changed in turn: the cubin is refused or read, never out of bounds. */
 TEST(damaged_cubin)
 {
@@ -154,6 +196,7 @@ TEST(large_texts)
     layout_text_most = FIT * TEXT;
     for (int count = 1; count <= CONTAINERS; count++) { /* those that fit declare their kernels twice, or more often */
         assert_int_equal(layout_open(&wrapper, &image, log, sizeof log), count == 1 ? 0 : count <= FIT ? 218 : 2);
+        assert_true(layout_is_small(&wrapper, FIT * TEXT) == (count <= FIT));
         if (count == 1)
             layout_close(image);
         if (count < CONTAINERS)

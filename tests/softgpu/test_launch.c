@@ -118,7 +118,7 @@ TEST(launch_attributes)
     a.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
     a.value.clusterDim.x = 2;
     a.value.clusterDim.y = a.value.clusterDim.z = 1;
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx(&c, exactly, NULL, NULL));      /* 3 is no multiple of 2 */
+    FAILS(CUDA_ERROR_INVALID_CLUSTER_SIZE, cuLaunchKernelEx(&c, exactly, NULL, NULL));       /* 3 is no multiple of 2 */
     a.id = (CUlaunchAttributeID)77;
     FAILS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx(&c, exactly, NULL, NULL));
     a.id = CU_LAUNCH_ATTRIBUTE_PRIORITY;
@@ -140,14 +140,15 @@ TEST(preferred_clusters)
     } cases[] = {
         { { 2, 1, 1 }, { 2, 1, 1 }, CUDA_SUCCESS },
         { { 2, 1, 1 }, { 4, 2, 1 }, CUDA_SUCCESS },
-        { { 2, 1, 1 }, { 3, 1, 1 }, CUDA_ERROR_INVALID_VALUE },          /* no multiple */
-        { { 2, 2, 1 }, { 2, 1, 1 }, CUDA_ERROR_INVALID_VALUE },
-        { { 2, 1, 1 }, { 6, 1, 1 }, CUDA_ERROR_INVALID_VALUE },          /* divides no grid of 16 */
-        { { 2, 1, 1 }, { 2, 1, 2 }, CUDA_ERROR_INVALID_VALUE },          /* z is that of the regular ones */
-        { { 2, 1, 1 }, { 0, 1, 1 }, CUDA_ERROR_INVALID_VALUE },
+        { { 2, 1, 1 }, { 3, 1, 1 }, CUDA_ERROR_INVALID_CLUSTER_SIZE },   /* no multiple */
+        { { 2, 2, 1 }, { 2, 1, 1 }, CUDA_ERROR_INVALID_CLUSTER_SIZE },
+        { { 2, 1, 1 }, { 6, 1, 1 }, CUDA_ERROR_INVALID_CLUSTER_SIZE },   /* divides no grid of 16 */
+        { { 2, 1, 1 }, { 2, 1, 2 }, CUDA_ERROR_INVALID_CLUSTER_SIZE },   /* z is that of the regular ones */
+        { { 2, 1, 1 }, { 0, 1, 1 }, CUDA_ERROR_INVALID_CLUSTER_SIZE },
         { { 2, 1, 1 }, { 16, 1, 1 }, CUDA_SUCCESS },
         { { 2, 1, 1 }, { 16, 2, 1 }, CUDA_ERROR_INVALID_CLUSTER_SIZE },
-        { { 0, 0, 0 }, { 3, 0, 5 }, CUDA_SUCCESS },                      /* no regular ones: it means nothing */
+        { { 0, 0, 0 }, { 3, 0, 5 }, CUDA_ERROR_INVALID_CLUSTER_SIZE },   /* no regular ones */
+        { { 0, 0, 0 }, { 4, 2, 1 }, CUDA_SUCCESS },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const unsigned *r = cases[k].regular, *p = cases[k].preferred;

@@ -225,12 +225,15 @@ static int port_record(core_context *context, core_stream stream, const struct c
     return kept ? code : issue_record(context, value.event, stream, 0);
 }
 
+/* A launch records no external event. The codes are those of NVIDIA's driver 580. */
 static int port_check(const struct core_launch_attribute *a)
 {
     struct launch_event value;
     memcpy(&value, a->value, sizeof value);
     int code = core_event_check_of_launch(value.event);
-    return code || !value.flags ? code : CORE_INVALID_VALUE; /* a launch records no external event */
+    if (value.flags && (!code || code == CORE_INVALID_VALUE))
+        return value.flags == RECORD_EXTERNAL && !capture_any() ? GRAPH_ILLEGAL_STATE : CORE_INVALID_VALUE;
+    return code == CORE_INVALID_VALUE ? CORE_NOT_SUPPORTED : code;
 }
 
 /* One of the program's streams has attributes, perhaps the launch's; or the launch has. */

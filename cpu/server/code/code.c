@@ -8,6 +8,8 @@
 
 enum { FUNCTION_HIGHEST_ATTRIBUTE = 31 };
 
+#define LAYOUTS_MOST ((size_t)1 << 20)        /* bytes of code that are read for a few attributes */
+
 /* ---- finding, and the end ---- */
 
 struct function *function_find(struct session *session, uint32_t id)
@@ -142,9 +144,12 @@ static void function_ask_again(struct session *session, struct function *functio
     if (function->state != CODE_READY || context_use(session, function->module->context) != CUDA_SUCCESS)
         return;
     settings_apply_now(session, function);
-    for (uint32_t i = 0; i < function->attribute_count; i++)
-        session->gpu->FuncGetAttribute(&function->attributes[i].value,
-                                       (CUfunction_attribute)function->attributes[i].name, function->handle);
+    for (uint32_t i = 0; i < function->attribute_count; i++) {
+        int value;
+        if (session->gpu->FuncGetAttribute(&value, (CUfunction_attribute)function->attributes[i].name,
+                                           function->handle) == CUDA_SUCCESS)
+            function->attributes[i].value = value;
+    }
 }
 
 void serve_function_get(struct session *session, struct call *call)
@@ -202,6 +207,21 @@ void serve_func_set_attribute(struct session *session, struct call *call)
     session_reply_plain(session, call->xid, r, false);
 }
 
+/* Into module->layouts; from an image of at most `most` bytes, else 801. */
+static CUresult module_layouts(struct module *module, size_t most)
+{
+    char log[256];
+    const void *data;
+    void *wrapper = NULL;
+    CUresult r = image_loadable(module->image, &data, &wrapper);
+    if (r == CUDA_SUCCESS && !layout_is_small(data, most))
+        r = CUDA_ERROR_NOT_SUPPORTED;
+    if (r == CUDA_SUCCESS)
+        r = (CUresult)layout_open(data, &module->layouts, log, sizeof log);
+    free(wrapper);
+    return r;
+}
+
 /* Parameters as the driver gives them, else as the image does. */
 static CUresult function_params(struct session *session, struct function *function)
 {
@@ -227,14 +247,8 @@ static CUresult function_params(struct session *session, struct function *functi
         return CUDA_SUCCESS;
     }
     struct layout layout;
-    char log[256];
-    const void *data;
-    void *wrapper = NULL;
     if (!module->layouts) {
-        CUresult r = image_loadable(module->image, &data, &wrapper);
-        if (r == CUDA_SUCCESS)
-            r = (CUresult)layout_open(data, &module->layouts, log, sizeof log);
-        free(wrapper);
+        CUresult r = module_layouts(module, SIZE_MAX);
         if (r != CUDA_SUCCESS)
             return r;
     }
@@ -250,6 +264,27 @@ static CUresult function_params(struct session *session, struct function *functi
     function->param_count = layout.count;
     function->param_bytes = layout.bytes;
     return CUDA_SUCCESS;
+}
+
+/* What NVIDIA's driver does not say of a kernel, and a launch is checked for. Large images are not read for it: the
+   launch is refused all the same, only later. function->attributes has room. */
+static void attributes_of_image(struct function *function)
+{
+    struct module *module = function->module;
+    struct layout layout;
+    if (!module->layouts && !module->layouts_sought)
+        module_layouts(module, LAYOUTS_MOST);
+    module->layouts_sought = true;
+    if (!module->layouts || layout_find(module->layouts, function->name, &layout))
+        return;
+    const flyt_attribute all[] = { { SOFTGPU_FUNCTION_BLOCK_X, (int)layout.required[0] },
+                                   { SOFTGPU_FUNCTION_BLOCK_Y, (int)layout.required[1] },
+                                   { SOFTGPU_FUNCTION_BLOCK_Z, (int)layout.required[2] },
+                                   { SOFTGPU_FUNCTION_CLUSTER_MOST, (int)layout.cluster_most },
+                                   { SOFTGPU_FUNCTION_CLUSTER_GRID, layout.grid_of_clusters } };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].value)
+            function->attributes[function->attribute_count++] = all[i];
 }
 
 static CUresult function_attributes(struct session *session, struct function *function)
@@ -278,6 +313,8 @@ static CUresult function_attributes(struct session *session, struct function *fu
             attributes[count++] = (flyt_attribute){ own[i], value };
     function->attributes = attributes;
     function->attribute_count = count;
+    if (!session->gpu->graphs)
+        attributes_of_image(function);
     return CUDA_SUCCESS;
 }
 

@@ -41,7 +41,8 @@ struct module {
     void *wrapper;                        /* what the driver reads until the library ends */
     struct function *functions;
     struct texref *texrefs;               /* texture and surface references; under session.lock */
-    layout_image *layouts;                /* only where the driver does not give them */
+    layout_image *layouts;                /* what the driver does not say of its kernels; NULL: not read */
+    bool layouts_sought;
     bool unloaded;
 };
 

@@ -29,7 +29,8 @@ static CUresult load_alone(const struct gpu *gpu, struct module *module, const v
 static bool needs_library(const struct gpu *gpu, const void *wrapper)
 {
 #if CUDA_VERSION >= 12000
-    return wrapper && gpu_is_nvidia(gpu) && gpu->LibraryLoadData && gpu->LibraryGetModule && gpu->LibraryUnload;
+    return wrapper && strcmp(gpu->kind, "nvidia") == 0 && gpu->LibraryLoadData && gpu->LibraryGetModule &&
+           gpu->LibraryUnload;
 #else
     (void)gpu, (void)wrapper;
     return false;

@@ -211,8 +211,6 @@ int gpu_open(const char *kind, const struct gpu **out, char *error)
     return result;
 }
 
-bool gpu_is_nvidia(const struct gpu *gpu) { return strcmp(gpu->kind, "nvidia") == 0; }
-
 const char *gpu_error_name(const struct gpu *gpu, CUresult result, char *buffer, size_t size)
 {
     const char *name = NULL;

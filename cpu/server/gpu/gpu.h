@@ -76,9 +76,6 @@ enum { GPU_ERROR_SIZE = 512 };
    (GPU_ERROR_SIZE bytes). *out stays valid as long as the process lives. Thread-safe. */
 int gpu_open(const char *kind, const struct gpu **out, char *error);
 
-/* Whether the driver is libcuda.so.1, with whatever GPUs. */
-bool gpu_is_nvidia(const struct gpu *);
-
 /* "CUDA_ERROR_INVALID_VALUE (1)"; for messages. The text is the driver's or in buffer. */
 const char *gpu_error_name(const struct gpu *, CUresult, char *buffer, size_t size);
 

@@ -17,7 +17,7 @@
 void charge_lock(struct session *session) { pthread_mutex_lock(&session->charging); }
 void charge_unlock(struct session *session) { pthread_mutex_unlock(&session->charging); }
 
-bool charge_private(const struct session *session) { return !gpu_is_nvidia(session->gpu); }
+bool charge_private(const struct session *session) { return strcmp(session->gpu->kind, "nvidia") != 0; }
 
 bool charge_shared(const struct session *session)
 {

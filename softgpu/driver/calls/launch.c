@@ -54,7 +54,8 @@ static CUresult check_preferred(const struct sg_launch *l, const CUlaunchAttribu
 {
     /* the value has the form of clusterDim */
     const uint32_t preferred[3] = { value->clusterDim.x, value->clusterDim.y, value->clusterDim.z };
-    return (CUresult)cluster_check_preferred(l->grid, l->cluster, preferred);
+    static const uint32_t block[3] = { 1, 1, 1 };
+    return (CUresult)cluster_check_preferred(l->grid, l->cluster[0] ? l->cluster : block, preferred);
 }
 
 /* preferred: of the clusters that the program would rather have; NULL: it has not said. */
@@ -85,7 +86,7 @@ static CUresult check(const struct sgd_function *f, struct sg_launch *l, const C
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
     const uint32_t given[3] = { l->cluster[0], l->cluster[1], l->cluster[2] };
     CUresult r = sgd_function_cluster_check(f, l->grid, given, resident, l->cluster);
-    return r || !preferred || !l->cluster[0] ? r : check_preferred(l, preferred);
+    return r || !preferred ? r : check_preferred(l, preferred);
 }
 
 /* preferred: becomes the value of that attribute. */
@@ -99,15 +100,13 @@ static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l, const
             l->flags |= SG_GRID_COOPERATIVE;
         return CUDA_SUCCESS;
     case LAUNCH_ATTRIBUTE_PRIORITY:
-        return a->value.priority <= SGD_PRIORITY_LEAST && a->value.priority >= SGD_PRIORITY_GREATEST
-                   ? CUDA_SUCCESS
-                   : CUDA_ERROR_INVALID_VALUE;
+        return CUDA_SUCCESS;                 /* any: it becomes the nearest that there is */
     case LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: {
         l->cluster[0] = a->value.clusterDim.x, l->cluster[1] = a->value.clusterDim.y;
         l->cluster[2] = a->value.clusterDim.z;
         return l->cluster[0] && l->cluster[1] && l->cluster[2] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
-    case LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:       /* means nothing without clusters: check() looks at it */
+    case LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:       /* check() looks at it */
         *preferred = &a->value;
         return CUDA_SUCCESS;
     case LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:

@@ -152,7 +152,7 @@ CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle, const CUlau
     if (!r && !none)
         r = sgd_function_cluster_check(f, any_grid, given, UINT64_MAX, cluster);
     if (!r && !none && !cluster[0])
-        r = CUDA_ERROR_INVALID_VALUE;        /* neither the function nor the launch names a size */
+        cluster[0] = cluster[1] = cluster[2] = 1;           /* neither the function nor the launch names a size */
     if (!r)
         *count = none ? 0 : (int)(blocks / ((uint64_t)cluster[0] * cluster[1] * cluster[2]));
     sgd_leave();

@@ -76,7 +76,7 @@ CUresult sgd_function_cluster_check(const struct sgd_function *f, const uint32_t
             return CUDA_ERROR_INVALID_CLUSTER_SIZE;
         cluster[i] = given[0] ? given[i] : must;
         if (grid[i] % cluster[i])
-            return CUDA_ERROR_INVALID_VALUE;
+            return CUDA_ERROR_INVALID_CLUSTER_SIZE;
         size *= cluster[i];                  /* at most 16 before */
         if (size > sgd_function_cluster_most(f))
             return CUDA_ERROR_INVALID_CLUSTER_SIZE;
@@ -154,7 +154,7 @@ CUresult sgd_function_set_attribute(struct sgd_function *f, CUfunction_attribute
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
         if (f->info.function->req_cluster[0])
-            return CUDA_ERROR_NOT_PERMITTED; /* the kernel was compiled with its clusters */
+            return CUDA_ERROR_INVALID_VALUE; /* the kernel was compiled with its clusters; driver 580 gives 1 */
         if (value < 0)
             return CUDA_ERROR_INVALID_VALUE;
         f->cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = (uint32_t)value;

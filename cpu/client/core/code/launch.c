@@ -192,7 +192,7 @@ static int clusters_lacking(void)
 }
 
 /* given, preferred: the attributes' values, or NULL. A kernel that requires clusters gets them with or without the
-   attribute. Preferred clusters mean nothing where there are no regular ones. */
+   attribute. */
 static int check_clusters(core_context *c, const struct core_launch *l, struct loaded_function *loaded,
                           uint64_t threads, const uint8_t *given, const uint8_t *preferred)
 {
@@ -208,8 +208,10 @@ static int check_clusters(core_context *c, const struct core_launch *l, struct l
     if (given)
         memcpy(cluster, given, sizeof cluster);
     for (int i = 0; i < 3; i++) {
-        if (!cluster[i] || (l->grid[i] % cluster[i] && !info->grid_of_clusters))
+        if (!cluster[i])
             return CORE_INVALID_VALUE;
+        if (l->grid[i] % cluster[i] && !info->grid_of_clusters)
+            return INVALID_CLUSTER_SIZE;
         size *= cluster[i];
         if (size > CLUSTER_BLOCKS_MOST || (needed && cluster[i] != (own[i] > 0 ? (uint32_t)own[i] : 1)))
             return INVALID_CLUSTER_SIZE;
@@ -228,6 +230,15 @@ static int check_clusters(core_context *c, const struct core_launch *l, struct l
         return INVALID_CLUSTER_SIZE;
     code = resident_blocks(c, l, loaded, threads, &resident);
     return !code && size > resident ? INVALID_CLUSTER_SIZE : code;
+}
+
+/* The launch names no regular clusters, and the kernel has none. */
+static __attribute__((cold, noinline)) int check_preferred_alone(const uint32_t grid[3], const uint8_t *preferred)
+{
+    static const uint32_t block[3] = { 1, 1, 1 };
+    uint32_t wish[3];
+    memcpy(wish, preferred, sizeof wish);
+    return cluster_check_preferred(grid, block, wish);
 }
 
 /* ---- why not: for the log of errors, off the path of launches that are right ---- */
@@ -308,6 +319,8 @@ static inline __attribute__((always_inline)) int check(core_context *c, const st
     bool clusters = info->cluster_width | info->cluster_height | info->cluster_depth | info->cluster_must_be_set;
     if (__builtin_expect(cluster || clusters, 0) &&
         (code = check_clusters(c, l, loaded, threads, cluster, preferred)))
+        return code;
+    if (__builtin_expect(preferred && !cluster && !clusters, 0) && (code = check_preferred_alone(l->grid, preferred)))
         return code;
     return l->cooperative ? check_cooperative(c, l, loaded, threads) : CORE_OK;
 }

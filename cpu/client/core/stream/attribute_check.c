@@ -66,12 +66,16 @@ static int check_value(int device, int id, const uint8_t *value)
     return checks[id] ? checks[id](device, value) : CORE_OK;
 }
 
-/* The events of a launch do not come here: client/graph/capture_calls.c records them. */
+/* The events of a launch do not come here: client/graph/capture_calls.c records them. A launch may have any priority,
+   as with NVIDIA's driver 580: the nearest that there is counts. */
 int launch_check_attribute(int device, const struct core_launch_attribute *attribute)
 {
+    if (attribute->id == LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE)
+        return CORE_NOT_SUPPORTED;
     if (!launch_attribute_has(attribute->id, ATTRIBUTE_OF_LAUNCHES | ATTRIBUTE_TRAVELS))
         return CORE_INVALID_VALUE;
-    return check_value(device, attribute->id, attribute->value);
+    return attribute->id == LAUNCH_ATTRIBUTE_PRIORITY ? CORE_OK
+                                                      : check_value(device, attribute->id, attribute->value);
 }
 
 int stream_check_attribute(int device, int id, const void *value)
