@@ -107,7 +107,8 @@ TEST(of_blocks)
     static const char text[] = ".version 9.0\n.target sm_100\n.address_size 64\n"
                                ".visible .entry exactly() .reqntid 32, 2 { ret; }\n"
                                ".visible .entry ranked() .maxclusterrank 4 { ret; }\n"
-                               ".visible .entry counted() .blocksareclusters .reqntid 64 .reqnctapercluster 2 { ret; }\n";
+                               ".visible .entry counted() .blocksareclusters .reqntid 64 "
+                               ".reqnctapercluster 2 { ret; }\n";
     static const unsigned char info[] = { 1, 0x5b, 0,  0, 4, 0x3f, 4, 0, 3, 0, 0, 0,
                                           4, 0x10, 12, 0, 8, 0,    0, 0, 4, 0, 0, 0, 2, 0, 0, 0 };
     unsigned char *cubin = malloc(CUBIN);

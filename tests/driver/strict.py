@@ -2,6 +2,7 @@
 """strict.py BIN FOLDER PROGRAM...: programs through a server with `--gpu nvidia`; TAP on stdout.
 
 shows: code and kernels: device-linked programs run with a driver that takes their images only as NVIDIA's does
+shows: code and kernels: kernels wait for each other, though the driver loads each at its first launch as NVIDIA's does
 
 FOLDER holds a libcuda.so.1 that is the software GPU with those rules (strict_driver.c).
 """

@@ -2,7 +2,8 @@
  * strict_driver.c: a libcuda.so.1 that stands in for NVIDIA's driver (580): the software GPU, behind the checks that
  * NVIDIA's driver makes of code images and the software GPU does not. A wrapper (of a device-linked program) is taken
  * by cuLibraryLoadData alone. An input of a link must be what its type says. A library that is not copied
- * (CU_LIBRARY_BINARY_IS_PRESERVED) must still be as it was when the driver reads it later.
+ * (CU_LIBRARY_BINARY_IS_PRESERVED) must still be as it was when the driver reads it later. The first launch of a kernel
+ * waits until the device is idle, unless cuFuncLoad has loaded it before.
  */
 #pragma GCC visibility push(default)
 #include <cuda.h>
@@ -168,4 +169,60 @@ CUresult cuLibraryUnload(CUlibrary library)
         }
     pthread_mutex_unlock(&lock);
     return NEXT("cuLibraryUnload", (CUlibrary), library);
+}
+
+/* ---- kernels are loaded when they are first launched ---- */
+
+enum { LOADED_MOST = 4096 };
+static CUfunction loaded[LOADED_MOST];
+static unsigned loaded_count;
+
+static bool is_loaded(CUfunction function)
+{
+    bool found = false;
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < loaded_count && i < LOADED_MOST && !found; i++)
+        found = loaded[i] == function;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static void note_loaded(CUfunction function)
+{
+    if (is_loaded(function))
+        return;
+    pthread_mutex_lock(&lock);
+    loaded[loaded_count++ % LOADED_MOST] = function;
+    pthread_mutex_unlock(&lock);
+}
+
+static void launched(CUfunction function)
+{
+    if (!is_loaded(function))
+        ((CUresult(*)(void))next("cuCtxSynchronize"))();
+    note_loaded(function);
+}
+
+CUresult cuFuncLoad(CUfunction function)
+{
+    note_loaded(function);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra)
+{
+    launched(function);
+    return NEXT("cuLaunchKernelEx", (const CUlaunchConfig *, CUfunction, void **, void **), config, function,
+                parameters, extra);
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **parameters,
+                        void **extra)
+{
+    launched(function);
+    return NEXT("cuLaunchKernel",
+                (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
+                 void **),
+                function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, extra);
 }

@@ -785,7 +785,8 @@ static CUfunction nothing(const char *says)
     char text[256];
     CUmodule own;
     CUfunction f;
-    snprintf(text, sizeof text, ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry f() %s { ret; }\n", says);
+    snprintf(text, sizeof text,
+             ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry f() %s { ret; }\n", says);
     NEED(CALL(cuModuleLoadData, (CUmodule *, const void *), &own, text));
     NEED(CALL(cuModuleGetFunction, (CUfunction *, CUmodule, const char *), &f, own, "f"));
     return f;
@@ -808,7 +809,8 @@ static void cluster_codes(void)
         { 2, 1, 1, 4, 1, 1 }, { 2, 1, 1, 3, 1, 1 }, { 2, 1, 1, 32, 1, 1 },
     };
     start();
-    CUfunction plain = nothing(""), ranked = nothing(".maxclusterrank 2"), pairs = nothing(".reqnctapercluster 2, 1, 1");
+    CUfunction plain = nothing(""), ranked = nothing(".maxclusterrank 2");
+    CUfunction pairs = nothing(".reqnctapercluster 2, 1, 1");
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         const unsigned *g = given[i];
         CUlaunchAttribute a[2] = { { .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION }, { .id = (CUlaunchAttributeID)11 } };
@@ -859,6 +861,70 @@ static void required_block(void)
     }
 }
 
+/* A kernel is launched for the first time, in a stream of its own, while another one runs. */
+static void first_launch(int prepared)
+{
+    static const char text[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry late()\n{\n ret;\n}\n";
+    CUmodule own;
+    CUfunction late;
+    int registers = 0;
+    start();
+    CUfunction wait = kernel("wait");
+    CUdeviceptr flag = allocate(4);
+    CUstream first = new_stream(), second = new_stream();
+    NEED(CALL(cuModuleLoadData, (CUmodule *, const void *), &own, text));
+    NEED(CALL(cuModuleGetFunction, (CUfunction *, CUmodule, const char *), &late, own, "late"));
+    if (prepared == 1)
+        NEED(CALL(cuFuncGetAttribute, (int *, CUfunction_attribute, CUfunction), &registers,
+                  CU_FUNC_ATTRIBUTE_NUM_REGS, late));
+    if (prepared == 2)
+        NEED(CALL(cuFuncLoad, (CUfunction), late));
+    NEED(launch(wait, 1, 1, first, flag));
+    double t = now();
+    printf("launch ");
+    fflush(stdout);
+    CUresult r = CALL(
+        cuLaunchKernel,
+        (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **),
+        late, 1, 1, 1, 1, 1, 1, 0, second, NULL, NULL);
+    printf("%d after %.0f us", r, (now() - t) * 1e6);
+    fflush(stdout);
+    r = CALL(cuStreamSynchronize, (CUstream), second);
+    printf(", it ends with %d after %.0f us", r, (now() - t) * 1e6);
+    store(flag, 1);
+    printf("; all %d", synchronize());
+}
+
+static void first_launch_lazy(void) { first_launch(0); }
+static void first_launch_asked(void) { first_launch(1); }
+static void first_launch_loaded(void) { first_launch(2); }
+
+/* A stream is held by a kernel: how many others do not wait for it? */
+static void streams_beside(void)
+{
+    enum { STREAMS = 40 };
+    CUstream all[STREAMS];
+    start();
+    CUfunction wait = kernel("wait"), touch = kernel("touch");
+    CUdeviceptr flag = allocate(4), other = allocate(4);
+    NEED(launch(touch, 1, 1, NULL, other));
+    NEED(synchronize());
+    for (int i = 0; i < STREAMS; i++)
+        all[i] = new_stream();
+    NEED(launch(wait, 1, 1, all[0], flag));
+    for (int k = 0; k < 8; k++)
+        NEED(launch(touch, 1, 1, all[0], other));
+    for (int i = 1; i < STREAMS; i++)
+        NEED(launch(touch, 1, 1, all[i], other));
+    usleep(300000);
+    int ended = 0;
+    for (int i = 1; i < STREAMS; i++)
+        ended += CALL(cuStreamQuery, (CUstream), all[i]) == CUDA_SUCCESS;
+    printf("%d of %d have ended", ended, STREAMS - 1);
+    CALL(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream), flag, &(uint32_t){ 1 }, 4, all[1]);
+    printf("; all %d", synchronize());
+}
+
 static const struct fact {
     const char *name;
     void (*ask)(void);
@@ -890,6 +956,10 @@ static const struct fact {
     {"clear-rate", clear_rate, "the rate of the memory"},
     {"green-context", green_context, "8 SMs"},
     {"addresses-again", addresses_again, "the same in a second process"},
+    {"first-launch-lazy", first_launch_lazy, "waits for the kernel that runs"},
+    {"first-launch-asked", first_launch_asked, "waits too"},
+    {"first-launch-loaded", first_launch_loaded, "does not wait"},
+    {"streams-beside", streams_beside, "all"},
     {"device-linked", device_linked, "a wrapper with parts only by cuLibraryLoadData, a link of the parts works"},
     {"cluster-codes", cluster_codes, "912 for all that is wrong"},
     {"required-block", required_block, "1 at the launch"},

@@ -16,6 +16,9 @@
 
 /* ---- the jobs ---- */
 
+/* What is loaded with its module: bytes of the image, kernels. */
+enum { IMAGE_AHEAD = 4 << 20, FUNCTIONS_AHEAD = 256 };
+
 static CUresult load_alone(const struct gpu *gpu, struct module *module, const void *data, char *log)
 {
     CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
@@ -55,6 +58,26 @@ static CUresult load_library(const struct gpu *gpu, struct module *module, const
 #endif
 }
 
+/* NVIDIA's driver loads a kernel when it is first launched, and waits meanwhile until the device is idle. If a kernel
+   runs that waits for that one, or for the program, this lasts for ever, and no other call gets into the driver. The
+   kernels of a small image are loaded with it, so that such a program runs. What cannot be loaded is refused later. */
+static void load_functions(const struct gpu *gpu, const struct module *module)
+{
+#if CUDA_VERSION >= 12040
+    unsigned count = 0;
+    CUfunction functions[FUNCTIONS_AHEAD];
+    if (strcmp(gpu->kind, "nvidia") != 0 || module->image->size > IMAGE_AHEAD || !gpu->FuncLoad ||
+        !gpu->ModuleGetFunctionCount || !gpu->ModuleEnumerateFunctions ||
+        gpu->ModuleGetFunctionCount(&count, module->handle) != CUDA_SUCCESS || !count || count > FUNCTIONS_AHEAD ||
+        gpu->ModuleEnumerateFunctions(functions, count, module->handle) != CUDA_SUCCESS)
+        return;
+    for (unsigned i = 0; i < count; i++)
+        gpu->FuncLoad(functions[i]);
+#else
+    (void)gpu, (void)module;
+#endif
+}
+
 static void handle_end(const struct gpu *gpu, struct module *module)
 {
 #if CUDA_VERSION >= 12000
@@ -79,6 +102,8 @@ static CUresult loader_do_load(struct session *session, struct module *module, c
         return r;
     struct charge charge = charge_begin(session, module->context);
     r = needs_library(gpu, module->wrapper) ? load_library(gpu, module, data) : load_alone(gpu, module, data, log);
+    if (r == CUDA_SUCCESS)
+        load_functions(gpu, module);
     CUresult charged = r == CUDA_SUCCESS ? charge_end(session, &charge) : CUDA_SUCCESS;
     if (r != CUDA_SUCCESS)
         module->handle = NULL;
