@@ -483,6 +483,13 @@ static void threads()
         pthread_join(all[i], NULL);
 }
 
+static bool says_what_it_touches()
+{
+    cudaDeviceProp properties;
+    MUST(cudaGetDeviceProperties(&properties, 0));
+    return strstr(properties.name, "software");
+}
+
 static void forked()
 {
     unsigned char *p;
@@ -501,7 +508,9 @@ static void forked()
     }
     int status = 0;
     waitpid(child, &status, 0);
-    HOLDS((WIFEXITED(status) && WEXITSTATUS(status) == 0) == !shared);
+    // of a GPU that does not say what its kernels touch, the pages stay shut until the program needs them
+    if (shared || says_what_it_touches())
+        HOLDS((WIFEXITED(status) && WEXITSTATUS(status) == 0) == !shared);
     HOLDS(same(p, 10000, 50, 0));
     MUST(cudaFreeHost(p));
 }

@@ -290,7 +290,8 @@ $(TESTS_DRIVER)/strict/libcuda.so.1: $(BUILD)/tests/driver/strict_driver.o $(BUI
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -shared -o $@ $^ -Wl,-soname,libcuda.so.1 -Wl,--no-as-needed -L$(BIN) -l:libsoftgpu.so \
 	    -llz4 -lzstd -ldl
-TESTS_DRIVER_STRICT := $(addprefix build/cuda/,vector_add linked memory-rdc dynamic loaded_code clusters held joined)
+TESTS_DRIVER_STRICT := $(addprefix build/cuda/,vector_add linked memory-rdc dynamic loaded_code clusters held joined \
+    overtaken pinned_kernels)
 $(TESTS_DRIVER)-strict: tests/driver/strict.py $(TESTS_DRIVER)/strict/libcuda.so.1 $(TESTS_DRIVER_STRICT) | $(PROGRAMS)
 	$(call script,tests/driver/strict.py $(BIN) $(TESTS_DRIVER)/strict $(TESTS_DRIVER_STRICT))
 TESTS += $(TESTS_DRIVER)-strict
