@@ -6,6 +6,7 @@
 
 #include "control-managers/cluster-manager/usage.h"
 #include "control-managers/cluster-manager/usage_state.h"
+#include "control-managers/common/tls.h"
 #include "cpu/common/explain.h"
 
 /* ---- samples ---- */
@@ -53,6 +54,56 @@ static void of_loop(struct sample_page *page, const struct loop_held *held)
     sample(page, COUNTER, "flyt_loop_held_seconds_count", "", "", (double)count);
 }
 
+/* What has happened so often is left out where it never did. */
+static void of_times(struct sample_page *page, const char *name, const char *labels, const struct count_times *times)
+{
+    char full[NAME_SIZE], bound[32];
+    uint64_t count = 0;
+    snprintf(full, sizeof full, "%.48s_bucket", name);
+    for (int i = 0; i < COUNT_TIMES; i++) {
+        count += times->counts[i];
+        if (i + 1 < COUNT_TIMES)
+            snprintf(bound, sizeof bound, ",le=\"%g\"", count_seconds[i]);
+        else
+            snprintf(bound, sizeof bound, ",le=\"+Inf\"");
+        sample(page, COUNTER, full, labels, bound, (double)count);
+    }
+    snprintf(full, sizeof full, "%.48s_sum", name);
+    sample(page, COUNTER, full, labels, "", (double)times->us / 1e6);
+    snprintf(full, sizeof full, "%.48s_count", name);
+    sample(page, COUNTER, full, labels, "", (double)count);
+}
+
+static void of_codes(struct sample_page *page, const char *name, const uint64_t counts[COUNT_CODES], const char *ok)
+{
+    char labels[64];
+    for (unsigned i = 0; i < COUNT_CODES; i++) {
+        snprintf(labels, sizeof labels, "reason=\"%s\"", i == CTL_OK ? ok : protocol_code_name((ctl_code)i));
+        if (counts[i])
+            sample(page, COUNTER, name, labels, "", (double)counts[i]);
+    }
+}
+
+static void of_counts(struct sample_page *page, const struct counted_things *things)
+{
+    char labels[96], sharing[PROTOCOL_SHARING_SIZE];
+    for (unsigned i = 0; i < COUNT_SHARINGS; i++) {
+        snprintf(labels, sizeof labels, "sharing=\"%s\"", protocol_sharing_text(1u << i, sharing));
+        sample(page, COUNTER, "flyt_placements_total", labels, "", (double)things->placed[i]);
+    }
+    for (unsigned i = 0; i < COUNT_ROLES; i++) {
+        const char *role = i == CTL_ROLE_NONE ? "unknown" : protocol_role_name((ctl_role)i);
+        snprintf(labels, sizeof labels, "role=\"%s\"", role);
+        if (things->peers_refused[i])
+            sample(page, COUNTER, "flyt_peers_refused_total", labels, "", (double)things->peers_refused[i]);
+    }
+    of_codes(page, "flyt_refusals_total", things->refused, "none");
+    of_codes(page, "flyt_servers_ended_total", things->ended, "stopped");
+    of_times(page, "flyt_queue_wait_seconds", "outcome=\"started\"", &things->started);
+    of_times(page, "flyt_queue_wait_seconds", "outcome=\"refused\"", &things->given_up);
+    of_times(page, "flyt_server_start_duration_seconds", "", &things->servers);
+}
+
 static void of_cluster(struct sample_page *page, struct cluster *cluster)
 {
     const struct program *first = cluster->queue;
@@ -61,6 +112,10 @@ static void of_cluster(struct sample_page *page, struct cluster *cluster)
     sample(page, GAUGE, "flyt_queue_oldest_seconds", "", "", first ? (double)(loop_time() - first->asked) / 1e6 : 0);
     sample(page, GAUGE, "flyt_db_waiting", "", "", (double)db_worker_waiting(cluster->db));
     of_loop(page, loop_held(cluster->loop));
+    of_counts(page, &cluster->counts.durable);
+    if (cluster->tls)
+        sample(page, GAUGE, "flyt_certificate_expiry_timestamp_seconds", "role=\"cluster\"", "",
+               (double)tls_context_ends(cluster->tls));
 }
 
 void admin_handle_counters(struct conn *conn, struct loop_call *call, void *object)

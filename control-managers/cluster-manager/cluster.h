@@ -28,6 +28,7 @@
 #ifndef FLYT_CLUSTER_CLUSTER_H
 #define FLYT_CLUSTER_CLUSTER_H
 
+#include "control-managers/cluster-manager/counts.h"
 #include "control-managers/cluster-manager/follow.h"
 #include "control-managers/cluster-manager/place.h"
 #include "control-managers/cluster-manager/schema.h"
@@ -334,6 +335,7 @@ struct cluster {
     struct follow follow;
     struct refusals refusals;
     admin_move_counts move_counts; /* under_way is not kept */
+    struct counts counts;
     struct loop_timer tick, reload_vms, retry_queue, ready_late, cut_off, policy;
     bool retrying, loading_vms;
 };
@@ -401,7 +403,10 @@ bool store_has_room(const struct cluster *);
 bool store_usage(struct cluster *, const struct db_change *, size_t count);
 void store_put_meta(struct cluster *, const char *key, const char *value);
 /* Of a program that moves: "move-ID" and what load.c reads again. */
+#define STORE_COUNTS_KEY "counts:"
 #define STORE_MOVE_KEY "move-"
+/* done: with the cluster as its context. */
+void store_put_counts(struct cluster *, const char *key, const char *value, void (*done)(void *, int, const char *));
 void store_put_move(struct cluster *, uint64_t id, const char *value, void (*done)(void *, int, const char *),
                     void *context);
 void store_delete_move(struct cluster *, uint64_t id);
@@ -516,7 +521,8 @@ struct vm *client_vm_of(struct conn *); /* whose client manager this is, and not
 char *program_waits_for(const struct program *, char text[CTL_MAX_TEXT + 1]);
 void program_fill_answer(struct cluster *, struct program *, client_answer *, struct answer_buffers *);
 void program_refusal(uint64_t key, uint64_t id, ctl_code, char *text, client_answer *);
-void program_refused(struct cluster *, struct program *, const char *why); /* its refusal was answered; destroys it */
+/* Its refusal was answered; destroys it. */
+void program_refused(struct cluster *, struct program *, ctl_code, const char *why);
 /* Counts one. False: there were `burst` at once, and more than `per_second` since. */
 bool rate_passes(struct rate *, uint32_t burst, uint32_t per_second);
 void client_session_gone(struct cluster *, struct vm *);

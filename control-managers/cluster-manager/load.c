@@ -96,6 +96,8 @@ static void take_meta(struct cluster *cluster, const struct db_meta *row)
         cluster->next_id = strtoull(row->value, NULL, 10);
     else if (strcmp(row->key, "cluster") == 0)
         snprintf(cluster->name, sizeof cluster->name, "%.*s", CTL_MAX_LABEL, row->value);
+    else if (strncmp(row->key, STORE_COUNTS_KEY, strlen(STORE_COUNTS_KEY)) == 0)
+        counts_load(cluster, row->key, row->value);
     else if (strncmp(row->key, STORE_MOVE_KEY, strlen(STORE_MOVE_KEY)) == 0)
         moving_load(cluster, strtoull(row->key + strlen(STORE_MOVE_KEY), NULL, 10), row->value);
 }
@@ -200,6 +202,7 @@ static void all_loaded(void *context, int error, const char *why, const struct d
     cluster->loaded = true;
     store_reserve_ids(cluster);
     usage_begin(cluster);
+    counts_begin(cluster);
     moving_look(cluster);
     void **servers = map_values(&cluster->servers);
     for (size_t i = 0, count = cluster->servers.count; servers && i < count; i++)

@@ -293,6 +293,7 @@ static int start(struct cluster *cluster, char *error)
 static void free_everything(struct cluster *cluster)
 {
     usage_end(cluster);
+    counts_end(cluster);
     cluster->stopping = true;
     for (int i = 0; i < 3; i++)
         loop_listener_close(cluster->listeners[i]);

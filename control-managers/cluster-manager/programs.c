@@ -265,10 +265,11 @@ void client_handle_ended(struct conn *conn, struct loop_call *call, void *object
 
 /* ---- requests ---- */
 
-void program_refused(struct cluster *cluster, struct program *program, const char *why)
+void program_refused(struct cluster *cluster, struct program *program, ctl_code code, const char *why)
 {
     struct event_about which = { .vm = program->vm->row.name };
     cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%.200s: %.800s", program->executable, why);
+    counts_note_code(cluster->counts.now.refused, code);
     program_destroy(cluster, program);
 }
 
@@ -320,11 +321,13 @@ void client_handle_request(struct conn *conn, struct loop_call *call, void *obje
     program_refusal(args->prog.key, program ? program->id : 0, code, buffers.text, &answer);
     call_reply(call, &answer);
     struct event_about which = { .vm = vm->row.name };
-    if (program)
-        program_refused(cluster, program, buffers.text);
-    else
+    if (program) {
+        program_refused(cluster, program, code, buffers.text);
+    } else {
+        counts_note_code(cluster->counts.now.refused, code);
         cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%.200s: %.800s", args->prog.executable,
                       buffers.text);
+    }
 }
 
 void client_handle_renew(struct conn *conn, struct loop_call *call, void *object)

@@ -81,6 +81,9 @@ void program_refuse(struct cluster *cluster, struct program *program, ctl_code c
 {
     struct event_about which = about(program);
     cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%s: %.900s", program->executable, text);
+    counts_note_code(cluster->counts.now.refused, code);
+    if (program->state == ADMIN_PROGRAM_WAITING)
+        counts_note_time(&cluster->counts.now.given_up, program->asked);
     program_notify(cluster, program, CLIENT_EVENT_ANSWER, code, text);
     program_detach(program, "refused", text);
     program_destroy(cluster, program);

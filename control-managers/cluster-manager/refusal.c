@@ -34,6 +34,8 @@ void refusal_note(struct cluster *cluster, const struct conn *conn, const struct
     char text[REFUSAL_TEXT_SIZE];
     if (cluster->stopping)
         return;
+    const unsigned role = hello ? (unsigned)hello->role : CTL_ROLE_NONE;
+    cluster->counts.now.peers_refused[role < COUNT_ROLES ? role : CTL_ROLE_NONE]++;
     if (hello)
         snprintf(text, sizeof text, "%s '%s' from %s: %s", protocol_role_name(hello->role), hello->name, from, why);
     else

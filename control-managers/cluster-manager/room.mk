@@ -1,6 +1,7 @@
 # control-managers/cluster-manager
 CLUSTER_MANAGER_NAMES   := admin.c admin_counters.c admin_follow.c admin_log.c admin_move.c admin_node.c \
-                          admin_rows.c admin_share.c admin_target.c admin_vm.c balance.c changes.c entitlement.c \
+                          admin_rows.c admin_share.c admin_target.c admin_vm.c balance.c changes.c counts.c \
+                          entitlement.c \
                           events.c \
                           follow.c gpu_links.c health.c idle.c keys.c load.c main.c move_list.c move_pace.c \
                           move_target.c moves.c moving.c nodes.c outbox.c own_view.c place.c place_gang.c policy.c \

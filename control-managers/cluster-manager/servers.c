@@ -35,9 +35,12 @@ void program_runs(struct cluster *cluster, struct program *program)
     bool already = program->state == ADMIN_PROGRAM_RUNNING;
     which.program = program->id;
     program->state = ADMIN_PROGRAM_RUNNING;
-    if (!already)
-        cluster_event(cluster, ADMIN_INFO, "program-started", &which, "%.200s (pid %u) has GPU %.600s",
-                      program->executable, program->pid, program->server->row.gpus);
+    if (already)
+        return;
+    cluster_event(cluster, ADMIN_INFO, "program-started", &which, "%.200s (pid %u) has GPU %.600s",
+                  program->executable, program->pid, program->server->row.gpus);
+    if (!program->server->adopted) /* of those that ran before this manager did it is not known when they asked */
+        counts_note_time(&cluster->counts.now.started, program->asked);
 }
 
 struct durable { struct cluster *cluster; uint64_t server; };
@@ -189,6 +192,8 @@ struct server *server_place(struct cluster *cluster, struct program *program, co
     cluster_event(cluster, ADMIN_INFO, "server-placed", &which, "%u SMs and %llu MiB of %s%.700s (%s)", row.sms,
                   (unsigned long long)(row.memory >> 20), place->count > 1 ? "each of " : "", row.gpus,
                   protocol_sharing_text(row.sharing, sharing));
+    for (unsigned i = 0; i < COUNT_SHARINGS; i++)
+        cluster->counts.now.placed[i] += row.sharing == 1u << i;
     *durable = (struct durable){ cluster, row.id };
     loop_timer_start(cluster->loop, &server->timer, DB_LATE_MS, db_late, server);
     store_put_server(cluster, server, became_durable, durable);
@@ -251,6 +256,7 @@ void server_gone(struct cluster *cluster, struct server *server, ctl_code code, 
     bool deliberate = server->stopping && server->code == CTL_OK;
     cluster_event(cluster, deliberate ? ADMIN_INFO : ADMIN_WARNING, deliberate ? "server-ended" : "server-lost", &which,
                   "%.900s (%zu programs used it)", text, server->program_count);
+    counts_note_code(cluster->counts.now.ended, deliberate ? CTL_OK : code);
     server->state = CTL_SERVER_ENDED;
     usage_settle(cluster, server);
     release_programs(cluster, server, code, text);
@@ -338,6 +344,8 @@ static void now_running(struct cluster *cluster, struct server *server)
     loop_timer_stop(&server->timer);
     if (server->row.state != CTL_SERVER_RUNNING) {
         server->row.state = CTL_SERVER_RUNNING;
+        if (!server->adopted)
+            counts_note_time(&cluster->counts.now.servers, server->row.created);
         store_put_server(cluster, server, NULL, NULL);
         cluster_event(cluster, ADMIN_INFO, "server-running", &which, "at %s",
                       server->address_count ? server->addresses[0] : "no address");

@@ -91,6 +91,15 @@ void store_put_meta(struct cluster *cluster, const char *key, const char *value)
     apply(cluster, &change, NULL, NULL);
 }
 
+void store_put_counts(struct cluster *cluster, const char *key, const char *value,
+                      void (*done)(void *, int, const char *))
+{
+    struct db_change change = { .action = DB_PUT, .kind = DB_META };
+    snprintf(change.row.meta.key, sizeof change.row.meta.key, "%s", key);
+    snprintf(change.row.meta.value, sizeof change.row.meta.value, "%s", value);
+    apply(cluster, &change, done, cluster);
+}
+
 void store_put_move(struct cluster *cluster, uint64_t id, const char *value, void (*done)(void *, int, const char *),
                     void *context)
 {

@@ -78,7 +78,7 @@ void client_handle_unreached(struct conn *conn, struct loop_call *call, void *ob
     program_refusal(args->key, program->id, code, text, &answer);
     call_reply(call, &answer);
     struct server *server = program->server;
-    program_refused(vm->cluster, program, text);
+    program_refused(vm->cluster, program, code, text);
     if (server)
         server_check_idle(vm->cluster, server);
 }

@@ -164,6 +164,13 @@ X509 *tls_context_certificate(const struct tls_context *context) { return SSL_CT
 
 const char *tls_context_path(const struct tls_context *context) { return context->path; }
 
+time_t tls_context_ends(const struct tls_context *context)
+{
+    int days = 0, seconds = 0;
+    ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(SSL_CTX_get0_certificate(context->ssl)));
+    return time(NULL) + (time_t)days * 86400 + seconds;
+}
+
 long tls_context_days(const struct tls_context *context)
 {
     int days = 0, seconds = 0;

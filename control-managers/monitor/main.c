@@ -29,6 +29,7 @@ static const char help[] =
     "  --new-token ROLE   print a new token and its line for the file, and end; ROLE is viewer, metrics or client:VM\n"
     "  --interval SECONDS between two readings, 1 to 3600 (5)\n"
     "  --streams N        so many may follow the events, 1 to 1000 (64)\n"
+    "  --program-metrics  /metrics/programs has series of each program\n"
     "  --print-keys       print all keys of the configuration, and end\n"
     "  --help, --version\n\n"
     "SIGHUP reads certificates and tokens again.\n";
@@ -41,7 +42,8 @@ static const struct option options[] = {
     { "tokens", 1, NULL, 'k' },     { "new-token", 1, NULL, 'n' },
     { "interval", 1, NULL, 'i' },   { "streams", 1, NULL, 's' },
     { "help", 0, NULL, 'h' },       { "version", 0, NULL, 'V' },
-    { "print-keys", 0, NULL, 'K' }, { 0 },
+    { "print-keys", 0, NULL, 'K' }, { "program-metrics", 0, NULL, 'g' },
+    { 0 },
 };
 
 static bool read_number(const char *text, unsigned long min, unsigned long max, unsigned long *number)
@@ -79,6 +81,7 @@ static int read_config(struct monitor *monitor, const char *path)
     monitor->address = c->address;
     monitor->port = (uint16_t)c->port;
     monitor->most_streams = (unsigned)c->streams;
+    monitor->programs = c->programs;
     monitor->web_folder = *c->web_folder ? c->web_folder : NULL;
     monitor->tokens = *c->tokens ? c->tokens : NULL;
     for (size_t i = 0; i < c->hosts.count; i++)
@@ -113,6 +116,7 @@ static bool take_option(struct monitor *monitor, int c, const char *value)
     case 'w': monitor->web_folder = value; break;
     case 'k': monitor->tokens = value; break;
     case 'o': return add_host(monitor, value);
+    case 'g': monitor->programs = true; break;
     case 'p':
         good = read_number(value, 0, UINT16_MAX, &number);
         monitor->port = (uint16_t)number;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_NAMES = 96, NAME_SIZE = 80, LABEL_SIZE = 300, LABELS_SIZE = 1400, RECENT = 256 };
+enum { MOST_NAMES = 128, NAME_SIZE = 80, LABEL_SIZE = 300, LABELS_SIZE = 1400, RECENT = 256 };
 
 /* A name that is not here is published without help, as a gauge, or as a counter if it ends in _total. */
 static const struct {
@@ -24,6 +24,13 @@ static const struct {
       "How long something held the cluster manager's loop, which does one thing at a time." },
     { "flyt_queue_length", "gauge", "Programs that wait for a GPU." },
     { "flyt_queue_oldest_seconds", "gauge", "How long the first of them has waited." },
+    { "flyt_queue_wait_seconds", "histogram", "How long programs waited until they started, or were refused." },
+    { "flyt_server_start_duration_seconds", "histogram", "From a GPU server's placement until it runs." },
+    { "flyt_placements_total", "counter", "GPU servers that were placed." },
+    { "flyt_refusals_total", "counter", "Programs that were refused." },
+    { "flyt_servers_ended_total", "counter", "GPU servers that ended; stopped: on purpose." },
+    { "flyt_peers_refused_total", "counter", "Peers that were not let in." },
+    { "flyt_certificate_expiry_timestamp_seconds", "gauge", "When the cluster manager's certificate ends." },
     { "flyt_node_info", "gauge", "Always 1; the labels describe the node." },
     { "flyt_node_up", "gauge", "1: the node's manager is connected and speaks." },
     { "flyt_node_drained", "gauge", "1: new programs go elsewhere." },
@@ -38,6 +45,12 @@ static const struct {
     { "flyt_vm_connected", "gauge", "1: the VM's client manager is connected." },
     { "flyt_vm_sms_limit", "gauge", "SMs that the VM is entitled to." },
     { "flyt_vm_memory_limit_bytes", "gauge", "Memory that the VM is entitled to." },
+    { "flyt_vm_sms_allocated", "gauge", "SMs that the VM's GPU servers were given." },
+    { "flyt_vm_memory_used_bytes", "gauge", "Memory that the VM's programs hold." },
+    { "flyt_gpu_memory_used_bytes", "gauge", "Memory that programs hold; of several GPUs of a server: the first." },
+    { "flyt_program_info", "gauge", "Always 1; the labels describe the program." },
+    { "flyt_program_position", "gauge", "Its place in the queue; 0: it does not wait." },
+    { "flyt_program_since_timestamp_seconds", "gauge", "Since when it is in its state." },
     { "flyt_vm_servers", "gauge", "GPU servers of the VM." },
     { "flyt_vm_programs", "gauge", "Programs of the VM by state." },
     { "flyt_servers", "gauge", "GPU servers by state." },
@@ -178,6 +191,13 @@ char *metrics_end(struct metrics *metrics, size_t *size)
     if (file)
         fclose(file);
     return all;
+}
+
+void metrics_drop(struct metrics *metrics)
+{
+    size_t size;
+    if (metrics)
+        free(metrics_end(metrics, &size));
 }
 
 /* ---- rows ---- */
@@ -357,6 +377,27 @@ static void count_rows(struct metrics *metrics, const char *name, struct monitor
     json_decref(counts);
 }
 
+/* The sum of a key of all servers, or of its product with another key, for each value of the label's key. */
+static void sum_servers(struct metrics *metrics, const char *name, struct monitor_mirror *mirror, const char *of[2],
+                        const char *key, const char *times)
+{
+    json_t *sums = json_object(), *sum;
+    const char *labels;
+    char first[LABEL_SIZE], second[LABEL_SIZE], both[LABELS_SIZE];
+    const struct mirrored *one;
+    for (size_t i = 0; (one = map_at(&mirror->tables[ADMIN_NEWS_SERVER], i)); i++) {
+        double value = number(one->row, key) * (times ? number(one->row, times) : 1);
+        if (of[1])
+            snprintf(both, sizeof both, "%s=\"%s\",%s=\"%s\"", of[0], label(one->row, of[0], first), of[1],
+                     label(one->row, of[1], second));
+        else
+            snprintf(both, sizeof both, "%s=\"%s\"", of[0], label(one->row, of[0], first));
+        json_object_set_new(sums, both, json_real(value + json_number_value(json_object_get(sums, both))));
+    }
+    json_object_foreach(sums, labels, sum) metrics_add(metrics, name, labels, json_number_value(sum));
+    json_decref(sums);
+}
+
 void metrics_of_mirror(struct metrics *metrics, struct monitor_mirror *mirror)
 {
     const struct mirrored *one;
@@ -368,6 +409,10 @@ void metrics_of_mirror(struct metrics *metrics, struct monitor_mirror *mirror)
         of_total(metrics, mirror, one);
     count_rows(metrics, "flyt_vm_programs", mirror, ADMIN_NEWS_PROGRAM, "vm", "state");
     count_rows(metrics, "flyt_servers", mirror, ADMIN_NEWS_SERVER, NULL, "state");
+    const char *vm[2] = { "vm" }, *gpu[2] = { "node", "gpu" };
+    sum_servers(metrics, "flyt_vm_sms_allocated", mirror, vm, "sms", "gpu_count");
+    sum_servers(metrics, "flyt_vm_memory_used_bytes", mirror, vm, "memory_used", NULL);
+    sum_servers(metrics, "flyt_gpu_memory_used_bytes", mirror, gpu, "memory_used", NULL);
 }
 
 void metrics_of_servers(struct metrics *metrics, struct monitor_mirror *mirror)
@@ -390,5 +435,20 @@ void metrics_of_servers(struct metrics *metrics, struct monitor_mirror *mirror)
             continue;
         add_work(metrics, "server", labels, mirror, &one->work);
         add_call_times(metrics, labels, &one->work.figures);
+    }
+}
+
+void metrics_of_programs(struct metrics *metrics, struct monitor_mirror *mirror)
+{
+    char vm[LABEL_SIZE], server[LABEL_SIZE], id[LABEL_SIZE], state[LABEL_SIZE], labels[LABELS_SIZE];
+    const struct mirrored *one;
+    for (size_t i = 0; (one = map_at(&mirror->tables[ADMIN_NEWS_PROGRAM], i)); i++) {
+        snprintf(labels, sizeof labels, "vm=\"%s\",server=\"%s\",program=\"%s\"", label(one->row, "vm", vm),
+                 label(one->row, "server", server), label(one->row, "id", id));
+        metrics_add(metrics, "flyt_program_position", labels, number(one->row, "position"));
+        metrics_add(metrics, "flyt_program_since_timestamp_seconds", labels, seconds(one->row, "since"));
+        size_t at = strlen(labels);
+        snprintf(labels + at, sizeof labels - at, ",state=\"%s\"", label(one->row, "state", state));
+        metrics_add(metrics, "flyt_program_info", labels, 1);
     }
 }

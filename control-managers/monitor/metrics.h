@@ -14,6 +14,7 @@ struct metrics *metrics_create(void); /* NULL: no memory */
 void metrics_add(struct metrics *, const char *name, const char *labels, double value);
 /* The text, to be freed; frees the metrics. NULL: no memory. */
 char *metrics_end(struct metrics *, size_t *size);
+void metrics_drop(struct metrics *); /* NULL is fine */
 
 /* That the monitor runs, and whether the cluster manager answers. */
 void metrics_of_components(struct metrics *, bool manager_answers);
@@ -21,5 +22,6 @@ void metrics_of_components(struct metrics *, bool manager_answers);
 void metrics_of_status(struct metrics *, const json_t *status);
 void metrics_of_mirror(struct metrics *, struct monitor_mirror *);  /* all but each server */
 void metrics_of_servers(struct metrics *, struct monitor_mirror *); /* each server */
+void metrics_of_programs(struct metrics *, struct monitor_mirror *); /* each program */
 
 #endif

@@ -26,6 +26,7 @@ enum { EVENTS_KEPT = 512, HISTORY_KEPT = 1440, HISTORY_SECONDS = 60, MOST_HOSTS 
 enum text_kind {
     TEXT_METRICS,
     TEXT_SERVER_METRICS,
+    TEXT_PROGRAM_METRICS, /* made where `programs` is set */
     TEXT_STATUS,
     TEXT_NODES,
     TEXT_GPUS,
@@ -50,6 +51,7 @@ struct monitor {
     uint16_t port;
     const char *hosts[MOST_HOSTS]; /* names by which browsers may call it, beside the loopback ones */
     unsigned host_count, most_streams;
+    bool programs; /* there are metrics of each program */
     const char *web_folder; /* ca.crt, web.crt and web.key: it speaks TLS; NULL: it does not */
     const char *tokens;     /* file; NULL: none */
 

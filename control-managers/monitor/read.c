@@ -177,6 +177,8 @@ static void keep_history(struct cluster_reader *reader, const json_t *status)
     put_json(reader->monitor, TEXT_HISTORY, reader->history);
 }
 
+enum { METRICS = TEXT_PROGRAM_METRICS + 1 };
+
 static void put_metrics(struct monitor *monitor, enum text_kind kind, struct metrics *metrics)
 {
     size_t size = 0;
@@ -267,7 +269,8 @@ static int read_moves(struct cluster_reader *reader)
     return 0;
 }
 
-static int read_all(struct cluster_reader *reader, struct metrics *metrics, struct metrics *each)
+/* out: of TEXT_METRICS, TEXT_SERVER_METRICS and TEXT_PROGRAM_METRICS. */
+static int read_all(struct cluster_reader *reader, struct metrics *out[METRICS])
 {
     admin_status_result status;
     int code = ask(reader, ADMIN_STATUS, NULL, &status);
@@ -279,16 +282,18 @@ static int read_all(struct cluster_reader *reader, struct metrics *metrics, stru
     protocol_free((xdrproc_t)xdr_admin_status_result, &status);
     put_json(reader->monitor, TEXT_STATUS, row);
     keep_history(reader, row);
-    metrics_of_status(metrics, row);
+    metrics_of_status(out[TEXT_METRICS], row);
     json_decref(row);
-    code = add_counters(reader, metrics);
+    code = add_counters(reader, out[TEXT_METRICS]);
     code = code ? code : read_news(reader);
     code = code ? code : read_moves(reader);
     if (code)
         return code;
     put_tables(reader);
-    metrics_of_mirror(metrics, &reader->mirror);
-    metrics_of_servers(each, &reader->mirror);
+    metrics_of_mirror(out[TEXT_METRICS], &reader->mirror);
+    metrics_of_servers(out[TEXT_SERVER_METRICS], &reader->mirror);
+    if (reader->monitor->programs)
+        metrics_of_programs(out[TEXT_PROGRAM_METRICS], &reader->mirror);
     return 0;
 }
 
@@ -301,26 +306,39 @@ static void note_reading(struct monitor *monitor, bool good)
     pthread_mutex_unlock(&monitor->lock);
 }
 
+static bool make_metrics(struct metrics *out[METRICS])
+{
+    bool good = true;
+    for (int i = 0; i < METRICS; i++)
+        good = (out[i] = metrics_create()) && good;
+    return good;
+}
+
+static void put_all_metrics(struct monitor *monitor, struct metrics *out[METRICS])
+{
+    for (int i = 0; i < METRICS; i++)
+        if (out[i])
+            put_metrics(monitor, (enum text_kind)i, out[i]);
+}
+
 /* Whatever comes of it, the metrics say whether the cluster manager answered. */
 static void read_once(struct cluster_reader *reader)
 {
-    struct metrics *metrics = metrics_create(), *each = metrics_create();
-    bool good = metrics && each && connect_again(reader) && read_all(reader, metrics, each) == 0;
-    if (!good && metrics) { /* half of it would look as if the rest had gone */
-        put_metrics(reader->monitor, TEXT_SERVER_METRICS, metrics);
-        metrics = metrics_create();
+    struct metrics *out[METRICS];
+    bool made = make_metrics(out), good = made && connect_again(reader) && read_all(reader, out) == 0;
+    if (made && !good) { /* half of it would look as if the rest had gone */
+        for (int i = 0; i < METRICS; i++)
+            metrics_drop(out[i]);
+        make_metrics(out);
         disconnect(reader);
         if (!reader->said)
             log_warning("event=manager-away why=\"%s\": it is asked again", reader->error);
     }
     reader->said = !good;
     note_reading(reader->monitor, good);
-    if (metrics) {
-        metrics_of_components(metrics, good);
-        put_metrics(reader->monitor, TEXT_METRICS, metrics);
-    }
-    if (each)
-        put_metrics(reader->monitor, TEXT_SERVER_METRICS, each);
+    if (out[TEXT_METRICS])
+        metrics_of_components(out[TEXT_METRICS], good);
+    put_all_metrics(reader->monitor, out);
 }
 
 /* ---- events ---- */

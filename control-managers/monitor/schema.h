@@ -11,6 +11,7 @@ struct monitor_config {
     int64_t port;
     struct config_strings hosts;
     int64_t streams;
+    bool programs;
     char *web_folder, *tokens;
 };
 

@@ -63,6 +63,7 @@ static const struct {
 } texts[] = {
     { "/metrics", metrics_form, TEXT_METRICS, NEEDS_METRICS },
     { "/metrics/servers", metrics_form, TEXT_SERVER_METRICS, NEEDS_METRICS },
+    { "/metrics/programs", metrics_form, TEXT_PROGRAM_METRICS, NEEDS_METRICS },
     { "/api/v1/status", json_form, TEXT_STATUS, NEEDS_CLUSTER },
     { "/api/v1/nodes", json_form, TEXT_NODES, NEEDS_CLUSTER },
     { "/api/v1/gpus", json_form, TEXT_GPUS, NEEDS_CLUSTER },
@@ -279,7 +280,7 @@ static struct monitor_text *hold_text(struct monitor *monitor, enum text_kind ki
     *away = monitor_away(monitor, age);
     struct monitor_text *text = text_hold(monitor->texts[kind]);
     pthread_mutex_unlock(&monitor->lock);
-    if (!text || !*away || (kind != TEXT_METRICS && kind != TEXT_SERVER_METRICS))
+    if (!text || !*away || kind > TEXT_PROGRAM_METRICS)
         return text;
     text_release(text);
     struct metrics *metrics = metrics_create();
@@ -344,6 +345,8 @@ static enum MHD_Result give(struct monitor *monitor, struct MHD_Connection *conn
                                                           (void *)(uintptr_t)files[i].begin, MHD_RESPMEM_PERSISTENT));
     if (!rights_of(monitor, connection, &rights))
         return say(connection, MHD_HTTP_UNAUTHORIZED, "This takes a certificate or a token.\n");
+    if (!monitor->programs && strcmp(url, "/metrics/programs") == 0)
+        return say(connection, MHD_HTTP_NOT_FOUND, "Metrics of programs are off: metrics.programs = true.\n");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (strcmp(url, texts[i].path) == 0)
             return may(&rights, texts[i].needs)

@@ -9,6 +9,7 @@
  * shows: usage: a row ends when no worker serves the program; at once with a node of minor 8; a node that was away
  *   says when, also one that was lost; who asks page by page sees each row once
  * shows: status: how many VMs are connected, and peers without TLS, while connections come, go and are replaced
+ * shows: metrics: placements, waits, refusals and starts count once, and do not fall over kill -9 and a restart
  * shows: a VM's own view: its entitlement, servers and programs, with place and reason, and nothing of another VM
  */
 #include "tests/control/cluster_rig.h"
@@ -146,6 +147,49 @@ TEST(test_counts_of_connections)
     client_close(&b);
     rig_until(admin_status().vms_connected == 1, SOON_MS);
     assert_int_equal(admin_status().unencrypted, 2);
+    rig_destroy();
+}
+
+/* 0: there is no such sample. */
+static double sample_of(const char *name, const char *labels)
+{
+    char of[] = "cluster";
+    admin_counters_args args = { .of = of };
+    admin_counters_result result;
+    double value = 0;
+    admin_call(ADMIN_COUNTERS, &args, &result);
+    for (u_int i = 0; i < result.samples.samples_len; i++)
+        if (!strcmp(result.samples.samples_val[i].name, name) && !strcmp(result.samples.samples_val[i].labels, labels))
+            value = result.samples.samples_val[i].value;
+    protocol_free((xdrproc_t)xdr_admin_counters_result, &result);
+    return value;
+}
+
+/* A placement, a wait and a refusal count once each, and no count falls when the manager is killed. */
+TEST(test_counts_of_things)
+{
+    static const char placed[] = "flyt_placements_total", slices[] = "sharing=\"time-slice\"";
+    static const char waited[] = "flyt_queue_wait_seconds_count", started[] = "outcome=\"started\"";
+    begin();
+    rig_until(sample_of(placed, slices) == 1 && sample_of(waited, started) == 1, SOON_MS);
+    struct fake_program *second = client_run(&a, CLIENT_WAIT_NO);
+    rig_until(second->code == CTL_BUSY, SOON_MS);
+    rig_until(sample_of("flyt_refusals_total", "reason=\"busy\"") == 1, SOON_MS);
+    assert_int_equal(sample_of("flyt_server_start_duration_seconds_count", ""), 1);
+    rig_signal(SIGKILL);
+    rig_start();
+    rig_until(sample_of(placed, slices) >= 1, SOON_MS);
+    assert_int_equal(sample_of(placed, slices), 1);
+    assert_int_equal(sample_of(waited, started), 1);
+    assert_int_equal(sample_of("flyt_refusals_total", "reason=\"busy\""), 1);
+    rig_until(n1.registered && a.registered, 15000);
+    rig_run_ms(2500); /* an adopted server and its program count no second time */
+    assert_int_equal(sample_of(placed, slices), 1);
+    assert_int_equal(sample_of(waited, started), 1);
+    rig_signal(SIGTERM);
+    rig_start();
+    rig_until(sample_of(placed, slices) >= 1, SOON_MS);
+    assert_int_equal(sample_of("flyt_server_start_duration_seconds_count", ""), 1);
     rig_destroy();
 }
 

@@ -81,6 +81,14 @@ def metrics_say_what_is_there():
                         ('flyt_db_up{kind="sqlite"}', 1), ("flyt_queue_length", 0)):
         need(found.get(name) == value, f"{name}: {found.get(name)}")
     need(found['flyt_vm_sm_seconds_total{vm="local"}'] >= cluster.json("usage")[0]["sm_seconds"] > 0, "SM-seconds")
+    until(lambda: samples().get('flyt_queue_wait_seconds_count{outcome="started"}', 0) > 0, "who waited is counted")
+    found = samples()
+    need(sum(value for name, value in found.items() if name.startswith("flyt_placements_total")) > 0, "placements")
+    need(found["flyt_server_start_duration_seconds_count"] > 0, "starts of servers")
+    allocated, used = found['flyt_vm_sms_allocated{vm="local"}'], found['flyt_vm_memory_used_bytes{vm="local"}']
+    need(allocated == sum(row["sms"] for row in cluster.json("server", "list")) and used >= 0, (allocated, used))
+    status, _, text = request("/metrics/programs")
+    need(status == 404 and "metrics.programs" in text, text)
     servers = samples("/metrics/servers")
     counts = [value for name, value in servers.items() if name.startswith("flyt_server_call_duration_seconds_bucket")]
     need(counts == sorted(counts) and counts[-1] > 0, servers)
@@ -109,6 +117,10 @@ ALERTS = {
                       {"node": "n", "gpu": "g", "severity": "warning"}, 5),
     "FlytDbAway": ([('flyt_db_up{kind="sqlite"}', "0x20", "1x20")], {"kind": "sqlite", "severity": "critical"}, 5),
     "FlytQueueStuck": ([("flyt_queue_oldest_seconds", "601x20", "600x20")], {"severity": "warning"}, 5),
+    "FlytPeersRefused": ([('flyt_peers_refused_total{role="node"}', "0+2x20", "0+1x20")],
+                         {"role": "node", "severity": "warning"}, 16),
+    "FlytCertificateEnds": ([('flyt_certificate_expiry_timestamp_seconds{role="cluster"}', "1209000x20", "1210000x20")],
+                            {"role": "cluster", "severity": "warning"}, 5),
     "FlytServersRestarting": ([(f"flyt_server_restarts{{{S}}}", "0 1 2 3 4x20", "0 1 2 3 3x20")],
                               {"node": "n", "gpu": "g", "vm": "v", "server": "7", "severity": "warning"}, 8),
     "FlytIdleHeld": ([(f"flyt_gpu_sms_allocated{{{G}}}", "4x200", "4x200"),

@@ -35,7 +35,7 @@ CA = f"{cluster.dir}/etc/ca"
 FILES = ("/", "/page.css", "/page.js", "/icon.svg")
 OF_CLUSTER = tuple(f"/api/v1/{name}" for name in ("status", "nodes", "gpus", "history"))
 OF_VMS = tuple(f"/api/v1/{name}" for name in ("vms", "servers", "programs", "moves"))
-SAMPLES = ("/metrics", "/metrics/servers")
+SAMPLES = ("/metrics", "/metrics/servers", "/metrics/programs")
 
 
 def issue(role, name, *options, out=None):
@@ -61,7 +61,7 @@ cluster.ctl("vm", "add", "other", "--sms", "1", "--memory", "1M")
 MONITOR = (f"{BIN}/flyt-monitor", "--manager", f"unix://{cluster.dir}/run/cluster.sock", "--interval", "1", "--port",
            "0", "--listen", "127.0.0.1")
 monitor = spawn(f"{FOLDER}/monitor.log", *MONITOR, "--web-tls", WEB, "--tokens", f"{FOLDER}/tokens", "--host",
-                "monitor.example", environment=os.environ | {"FLYT_LOG": "info"})
+                "monitor.example", "--program-metrics", environment=os.environ | {"FLYT_LOG": "info"})
 until(lambda: "https://" in read(f"{FOLDER}/monitor.log"), lambda: read(f"{FOLDER}/monitor.log"))
 PORT = int(re.search(r"https://127.0.0.1:(\d+)/", read(f"{FOLDER}/monitor.log"))[1])
 
