@@ -34,7 +34,8 @@ static inline struct sg_limits device_limits(unsigned sms, size_t local_memory)
 }
 
 /* A window of `size` bytes, the only one. Kernels may use its granules from `first` to `last`, without that one.
-   wish: where it should lie, or 0. rights: one for each granule; they must stay. NULL: the system has no such memory. */
+   wish: where it should lie, or 0. rights: one for each granule; they must stay. NULL: the system has no such
+   memory. */
 static inline unsigned char *device_window_at(uintptr_t wish, size_t size, _Atomic uint8_t *rights, size_t first,
                                               size_t last)
 {

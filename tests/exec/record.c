@@ -44,7 +44,8 @@ void record_launch(unsigned module, const char *kernel, const struct gpu_shape *
     for (uint32_t i = 0; i < m->variable_count; i++)
         variables += addresses[i] != 0;
     FILE *file = opened();
-    fprintf(file, "launch %s %s %u,%u,%u %u,%u,%u %u,%u,%u %zu %u %zu %zu %u %u\n", program_invocation_short_name, kernel,
+    fprintf(file, "launch %s %s %u,%u,%u %u,%u,%u %u,%u,%u %zu %u %zu %zu %u %u\n",
+            program_invocation_short_name, kernel,
             shape->grid[0], shape->grid[1], shape->grid[2], shape->block[0], shape->block[1], shape->block[2],
             shape->cluster[0], shape->cluster[1], shape->cluster[2], shape->shared, shape->flags, strlen(texts[module]),
             used, (unsigned)f->signature.param_count, variables);

@@ -12,9 +12,9 @@
  * parted by tabs. GRID, BLOCK, CLUSTER: x,y,z. SHARED: bytes of dynamic shared memory. OUT: bytes that are read back.
  * FLAGS: letters; a: a module of its own; s: ends badly on purpose, a module and a process of its own.
  * PARAMETERS: 64 bits each; iOFFSET: an address in the inputs; oOFFSET: one in what is read back, which is 0xa5 before;
- * vVALUE; t…: a texture object (texture_of). What is no parameter: nNAME: the kernel's name; wOFFSET:SIZE: so many bytes
- * of the inputs lie at WINDOW_BASE when the kernel begins, and are read back behind the rest; gNAME:OFFSET:SIZE: the same
- * of a variable of the module.
+ * vVALUE; t…: a texture object (texture_of). What is no parameter: nNAME: the kernel's name; wOFFSET:SIZE: so many
+ * bytes of the inputs lie at WINDOW_BASE when the kernel begins, and are read back behind the rest; gNAME:OFFSET:SIZE:
+ * the same of a variable of the module.
  *
  * Kernels of several cases are one module; where the driver refuses it, it is halved until the refused case is alone.
  * Cases run in processes that the parent watches: an error ends the process, and the next one goes on behind the case.
@@ -134,7 +134,8 @@ static CUresult map_window(void)
         r = CALL(cuMemMap, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long), window,
                  WINDOW_SIZE, 0, handle, 0);
     if (!r)
-        r = CALL(cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t), window, WINDOW_SIZE, &access, 1);
+        r = CALL(cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t), window, WINDOW_SIZE,
+                 &access, 1);
     return r;
 }
 
@@ -316,7 +317,8 @@ static bool run_case(int number, CUmodule module)
     }
     free(list);
     const size_t plain = own ? 0 : c->out;            /* a case of memory at fixed places has nothing else */
-    CUresult r = plain ? CALL(cuMemsetD8_v2, (CUdeviceptr, unsigned char, size_t), device_out, 0xa5, plain) : move_places(c, module, NULL);
+    CUresult r = plain ? CALL(cuMemsetD8_v2, (CUdeviceptr, unsigned char, size_t), device_out, 0xa5, plain)
+                       : move_places(c, module, NULL);
     if (!r && c->shared > (48 << 10))
         r = CALL(cuFuncSetAttribute, (CUfunction, CUfunction_attribute, int), function,
                  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)c->shared);
