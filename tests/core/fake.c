@@ -2,6 +2,7 @@
  * fake.c: see fake.h. One thread reads; every call is put into the queue of its stream, and `fake_advance`
  * (fake_device.c) runs what can run after each arrival. All under one lock.
  */
+#include "cpu/common/clock.h"
 #include "fake_device.h"
 
 #include <signal.h>
@@ -484,6 +485,7 @@ static void begin_anew(void)
     fake.pieces = NULL;
     memset((void *)fake_mapped, 0, sizeof fake_mapped);
     fake.sticky = fake.latched = 0;
+    fake.beats = false;
     fake.events_waiting = fake.due_count = fake.serial = 0;
     fake.text[0] = 0;
     if (--fake.life == 1 && fake_options.last.due)
@@ -518,6 +520,8 @@ static void serve_one(void)
                 fake.latched = 1;
             if (p == fake_options.close_at && p)
                 rpc_server_shutdown(fake.server);
+            else if (fake.life == 1 && p && p == fake_options.last.mute_at)
+                fake.beats = true;
             else if (fake_options.garbage_at && p == fake_options.garbage_at)
                 rpc_server_reply(fake.server, rpc_request_xid(r), (xdrproc_t)xdr_nothing, NULL);
             else if (!(fake_options.silent || (fake_options.silent_from && p == fake_options.silent_from)))
@@ -526,6 +530,8 @@ static void serve_one(void)
                 fake_options.silent = true;
             rpc_request_free(r);
         }
+        if (fake.beats)
+            rpc_server_beat(fake.server, CLOCK_NS_PER_SECOND / 10);
         if (!fake_options.silent)
             fake_advance();
         pthread_mutex_unlock(&fake.lock);

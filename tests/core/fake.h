@@ -37,6 +37,7 @@ struct fake_options {
         bool no_progress;             /* it says of no stream how far it has come */
         uint32_t latched_at;          /* an error comes with each answer to this procedure */
         const char *print;            /* instead of `print` */
+        uint32_t mute_at;             /* it answers no call of this procedure, and beats from then on */
     } last;
     bool        shared;               /* goes on through shared memory if the client wants to */
 };

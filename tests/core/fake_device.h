@@ -56,6 +56,7 @@ extern struct fake {
     unsigned           events_waiting;
     flyt_event         due[FLYT_MAX_EVENTS];
     unsigned           due_count, serial;
+    bool               beats;             /* see fake_options.last.mute_at */
     int                offers;
     unsigned           life; /* so many are left, this one included; 0: it has but one */
     uint64_t           window;

@@ -2,11 +2,14 @@
  * Recovery with a scripted server (fake.h) that says, after it was lost and is there again, what a server must not say:
  * the program goes on, or gets 46. And what the journal reads of answers. Each session in a process of its own.
  *
+ * shows: recovery: a new server that lives, and never says that a context has ended, makes the program get error 46
+ *   after a while
  * shows: recovery: a new server that names streams or host functions that nobody has, prints something else, or
  *   reports an error that there was not, makes the program get error 46 at the most; so do answers that cannot be read
  */
 #include "cpu/client/core/session/replay_dues.h"
 #include "cpu/client/core/wire/journal.h"
+#include "cpu/client/core/wire/state.h"
 #include "tests/lib/unit.h"
 #include "work.h"
 
@@ -111,7 +114,24 @@ static void body_latched_before(void)
     CHECK(core_take_latched() == 0);
 }
 
+/* A context of the program's ended before the loss. The new server never says so, though it beats. */
+static void body_mute(void)
+{
+    core_context *c = begin(), *other;
+    uint64_t memory = allocate(64);
+    uint32_t word = 0;
+    session_dead_seconds = 1;
+    CHECK(fill(0, memory, 16, 7) == 0 && core_stream_synchronize(c, 0) == 0);
+    CHECK(core_context_create(0, 0, &other) == 0 && core_context_enter(other) == 0 && core_context_destroy(other) == 0);
+    CHECK(fake_calls[FLYT_CONTEXT_DESTROY] == 1);
+    fake_options.last.mute_at = FLYT_CONTEXT_DESTROY;
+    fake_cut();
+    CHECK(copy_out(c, 0, &word, memory, sizeof word, true) == CORE_DEVICE_UNAVAILABLE);
+    CHECK(fake_calls[FLYT_CONTEXT_DESTROY] == 2 && fake_calls[FLYT_HELLO] == 2);
+}
+
 ISOLATED(good_servers, body_honest, body_unknown_stream, body_silent_streams, body_latched_before)
+ISOLATED(mute_servers, body_mute)
 ISOLATED(bad_servers, body_unknown_function, body_latched_at_question, body_latched_at_answer, body_other_text)
 
 /* ---- answers ---- */
