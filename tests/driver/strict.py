@@ -2,6 +2,7 @@
 """strict.py BIN FOLDER PROGRAM...: programs through a server with `--gpu nvidia`; TAP on stdout.
 
 shows: code and kernels: device-linked programs run with a driver that takes their images only as NVIDIA's does
+shows: first steps: a GPU that can RDMA and handles for other machines seems to have none of it, as Flyt has not
 shows: code and kernels: kernels wait for each other, though the driver loads each at its first launch as NVIDIA's does
 
 FOLDER holds a libcuda.so.1 that is the software GPU with those rules (strict_driver.c).
@@ -17,9 +18,19 @@ from testlib import plan, result  # noqa: E402
 BIN, DRIVER = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 
 
-def run(program, address):
+# XLA drops a device that says that it has memory for RDMA (110) and then gives none.
+OFFERS = """
+import ctypes
+cuda, value = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+assert cuda.cuInit(0) == 0
+for attribute in (110, 116, 117, 118, 124, 128, 132, 142, 143, 144, 146):
+    assert cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, 0) == 0 and value.value == 0, attribute
+"""
+
+
+def run(address, *program):
     try:
-        done = subprocess.run([f"{BIN}/flyt-run", "--server", address, program], capture_output=True, text=True,
+        done = subprocess.run([f"{BIN}/flyt-run", "--server", address, *program], capture_output=True, text=True,
                               errors="replace", timeout=200)
     except subprocess.TimeoutExpired:
         return "does not end"
@@ -39,7 +50,8 @@ def main():
                 log.seek(0)
                 sys.exit(f"the server does not start: {log.read()}")
             for program in sys.argv[3:]:
-                result(os.path.basename(program), run(program, address))
+                result(os.path.basename(program), run(address, program))
+            result("what Flyt has not is not offered", run(address, sys.executable, "-c", OFFERS))
         finally:
             server.terminate()
             server.wait(20)

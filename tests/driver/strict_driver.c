@@ -3,7 +3,8 @@
  * NVIDIA's driver makes of code images and the software GPU does not. A wrapper (of a device-linked program) is taken
  * by cuLibraryLoadData alone. An input of a link must be what its type says. A library that is not copied
  * (CU_LIBRARY_BINARY_IS_PRESERVED) must still be as it was when the driver reads it later. The first launch of a kernel
- * waits until the device is idle, unless cuFuncLoad has loaded it before.
+ * waits until the device is idle, unless cuFuncLoad has loaded it before. The device can RDMA, and handles for other
+ * machines, which the software GPU cannot.
  */
 #pragma GCC visibility push(default)
 #include <cuda.h>
@@ -83,6 +84,17 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
     return NEXT("cuLinkAddData_v2",
                 (CUlinkState, CUjitInputType, void *, size_t, const char *, unsigned, CUjit_option *, void **), state,
                 type, data, size, name, count, options, values);
+}
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    static const int can[] = { 110, 116, 117, 118, 124, 128, 132, 142, 143, 144, 146 };
+    for (size_t i = 0; i < sizeof can / sizeof *can; i++)
+        if ((int)attribute == can[i]) {
+            *value = 1;
+            return CUDA_SUCCESS;
+        }
+    return NEXT("cuDeviceGetAttribute", (int *, CUdevice_attribute, CUdevice), value, attribute, device);
 }
 
 /* ---- libraries ---- */

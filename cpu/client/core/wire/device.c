@@ -42,9 +42,10 @@ static const int denied[] = {
     101,          /* DIRECT_MANAGED_MEM_ACCESS_FROM_HOST */
     POSIX_DESCRIPTORS, /* but where programs of the server can share memory */
     104, 105,     /* HANDLE_TYPE_WIN32_HANDLE_SUPPORTED and its kin */
+    110,          /* GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
     112,          /* SPARSE_CUDA_ARRAY_SUPPORTED */
     114,          /* TIMELINE_SEMAPHORE_INTEROP_SUPPORTED */
-    116,          /* GPU_DIRECT_RDMA_SUPPORTED */
+    116, 117, 118, /* GPU_DIRECT_RDMA_SUPPORTED and its kin */
     POOL_HANDLES, /* the same */
     121,          /* DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED */
     124,          /* DMA_BUF_SUPPORTED */
@@ -52,7 +53,7 @@ static const int denied[] = {
     128,          /* HANDLE_TYPE_FABRIC_SUPPORTED */
     129,          /* UNIFIED_FUNCTION_POINTERS */
     132,          /* MULTICAST_SUPPORTED */
-    142, 144, 146, /* pools of the host's memory, and dma_buf of it */
+    142, 143, 144, 146, /* pools of the host's memory, handles of it for other machines, and dma_buf of it */
 };
 
 /* ---- which devices, in which order ---- */
