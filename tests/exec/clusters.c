@@ -70,8 +70,8 @@ EXEC_TEST(clusters_that_cannot_be_are_refused)
     gpu_load(KERNEL("k", ""));
     const uint32_t grid[3] = { 32, 3, 2 };
     void *out = gpu_alloc(64);
-    assert_int_equal(launch("k", grid, 1, (uint32_t[3]){ 3, 1, 1 }, out), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(launch("k", grid, 1, (uint32_t[3]){ 2, 2, 1 }, out), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(launch("k", grid, 1, (uint32_t[3]){ 3, 1, 1 }, out), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    assert_int_equal(launch("k", grid, 1, (uint32_t[3]){ 2, 2, 1 }, out), CUDA_ERROR_INVALID_CLUSTER_SIZE);
     assert_int_equal(launch("k", grid, 1, (uint32_t[3]){ 32, 1, 1 }, out), CUDA_ERROR_INVALID_CLUSTER_SIZE);
     assert_int_equal(launch("k", grid, 1024, (uint32_t[3]){ 8, 1, 1 }, out), CUDA_ERROR_INVALID_CLUSTER_SIZE);
     assert_int_equal(launch("k", grid, 1024, (uint32_t[3]){ 4, 1, 1 }, out), CUDA_SUCCESS);

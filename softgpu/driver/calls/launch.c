@@ -129,8 +129,9 @@ static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l, const
         return CUDA_SUCCESS;
     case LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
     case LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+    case LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:      /* of nodes of graphs alone */
         return CUDA_ERROR_NOT_SUPPORTED;
-    default:                                 /* none, or of streams only, or of nodes of graphs only */
+    default:                                 /* none, or of streams only */
         return CUDA_ERROR_INVALID_VALUE;
     }
 }
