@@ -23,7 +23,8 @@ enum {
     RECOVERY_MINOR = 9,
     THAWED_MINOR = 9,
     STATUS_MINOR = CTL_MINOR_STATUS,
-    LINKS_MINOR = CTL_MINOR_LINKS
+    LINKS_MINOR = CTL_MINOR_LINKS,
+    PARTS_MINOR = CTL_MINOR_PARTS
 };
 
 static void ask_events(struct manager *);
@@ -78,7 +79,11 @@ static int call_about(struct program *program, uint32_t procedure, const void *a
 int cluster_request(struct program *program)
 {
     client_request_args args = { .wait = program->wait, .wait_ms = program->wait_ms };
+    client_part_args part = { .lead = program->lead, .part = program->part };
     fill_program(program, &args.prog);
+    fill_program(program, &part.prog);
+    if (program->lead)
+        return program->manager->takes_parts ? call_about(program, CLIENT_PART, &part) : -ENOSYS;
     return call_about(program, CLIENT_REQUEST, &args);
 }
 
@@ -384,6 +389,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     manager->takes_progress = peer->minor >= PROGRESS_MINOR;
     manager->takes_recovery = peer->minor >= RECOVERY_MINOR;
     manager->takes_links = peer->minor >= LINKS_MINOR;
+    manager->takes_parts = peer->minor >= PARTS_MINOR;
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
     for (struct program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;
          program = program->next) {

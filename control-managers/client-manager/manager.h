@@ -59,6 +59,8 @@ struct program {
     uint64_t key, id, server; /* server: CLIENT_SUSPENDED: its library keeps what it had on one */
     uint64_t unreached; /* the server that this program cannot use, as the cluster manager knows */
     uint64_t held;      /* ASKING for another one than this; 0: for its first */
+    uint64_t lead;      /* it is a part of the program with this key (PROGRAM_PART); 0: of none */
+    uint32_t part;
     struct process process;
     uint32_t pid, uid; /* pid 0: of a namespace that we do not see into */
     char executable[CTL_MAX_PATH + 1];
@@ -106,7 +108,7 @@ struct manager {
     bool registered, telling_ends;
     /* the cluster manager is of a version that does */
     bool takes_transport, takes_unreached, takes_moves, takes_progress, takes_thawed, takes_status, takes_recovery,
-        takes_links;
+        takes_links, takes_parts;
     uint64_t incarnation, next_key, acknowledged;
     struct program *programs;
     struct loop_timer monitor;

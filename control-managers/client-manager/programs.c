@@ -141,6 +141,14 @@ void program_answered(struct program *program, const client_answer *given)
         program_tell(program, CTL_DENIED, text, 0);
         return;
     }
+    if (given->status.code == CTL_OK && given->grant.sharing >= CTL_GRANT_PARTS && program->minor < CTL_MINOR_PARTS) {
+        snprintf(text, sizeof text, "the GPUs of this VM's programs are of several nodes, which this program's library,"
+                 " of an earlier release or libflyt-coordinator, does not know");
+        log_warning("event=program-refused program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key,
+                    program->pid, text);
+        program_tell(program, CTL_VERSION, text, 0);
+        return;
+    }
     if (given->status.code == CTL_OK) {
         bool first = program->state != PROGRAM_RUNNING || program->server != given->grant.server;
         program->state = PROGRAM_RUNNING;
@@ -461,6 +469,54 @@ static void handle_attach(struct conn *conn, struct loop_call *call, void *objec
     program_ask(program);
 }
 
+/* The program of that id, if it is one of this process and user. */
+static const struct program *lead_of(const struct manager *manager, const struct conn *conn, uint64_t id)
+{
+    pid_t pid;
+    uid_t uid;
+    gid_t gid;
+    const struct program *lead = manager->programs;
+    while (lead && (lead->id != id || lead->ended))
+        lead = lead->next;
+    return lead && id && conn_peer_credentials(conn, &pid, &uid, &gid) && lead->pid == (uint32_t)(pid > 0 ? pid : 0) &&
+                   lead->uid == uid
+               ? lead
+               : NULL;
+}
+
+/* A further server of a program whose GPUs are of several nodes. */
+static void handle_part(struct conn *conn, struct loop_call *call, void *object)
+{
+    const program_part_args *args = object;
+    struct manager_visitor *visitor = conn_context(conn);
+    const struct program *lead = visitor->program ? NULL : lead_of(visitor->manager, conn, args->lead);
+    const program_attach_args attach = { .executable = args->executable, .wait = CLIENT_WAIT_NO };
+    struct program *program = lead ? create(visitor->manager, conn, &attach) : NULL;
+    if (!program) {
+        const program_answer refusal = {
+            .status = { lead ? CTL_NO_ROOM : CTL_NOT_FOUND,
+                        (char *)(uintptr_t)(lead ? "there are too many programs on this VM"
+                                                 : "this process has no such program") }
+        };
+        call_reply(call, &refusal);
+        return;
+    }
+    visitor->program = program;
+    program->minor = visitor->hello.minor;
+    program->lead = lead->key;
+    program->part = args->part;
+    log_info("event=program-part program=%llu pid=%u lead=%llu part=%u", (unsigned long long)program->key, program->pid,
+             (unsigned long long)program->lead, program->part);
+    state_save(visitor->manager);
+    const program_answer asking = { .status = { CTL_WAITING,
+                                                (char *)(uintptr_t)"the cluster manager is asked for another of its "
+                                                                   "GPU servers" } };
+    set_answer(program, &asking);
+    program->news = false;
+    hold_call(program, call, FIRST_BEAT_MS);
+    program_ask(program);
+}
+
 /* Its server is lost, and it makes its session again. */
 static void ask_again(struct program *program)
 {
@@ -539,18 +595,23 @@ static void handle_transport(struct conn *conn, struct loop_call *call, void *ob
     cluster_tell_transport(program);
 }
 
-/* The program of this process, which we know from the state that was on disk. */
-static struct program *of_before(struct manager *manager, const struct conn *conn)
+/* The program of this process, which we know from the state that was on disk. Of several, which are its parts, the one
+   with that server. */
+static struct program *of_before(struct manager *manager, const struct conn *conn, uint64_t server)
 {
+    struct program *found = NULL;
     pid_t pid;
     uid_t uid;
     gid_t gid;
     if (!conn_peer_credentials(conn, &pid, &uid, &gid))
         return NULL;
     for (struct program *program = manager->programs; program; program = program->next)
-        if (!program->conn && !program->ended && program->process.pid == pid && process_alive(&program->process))
-            return program;
-    return NULL;
+        if (!program->conn && !program->ended && program->process.pid == pid && process_alive(&program->process)) {
+            if (program->server == server)
+                return program;
+            found = program;
+        }
+    return found;
 }
 
 static void handle_resume(struct conn *conn, struct loop_call *call, void *object)
@@ -558,7 +619,7 @@ static void handle_resume(struct conn *conn, struct loop_call *call, void *objec
     const program_resume_args *args = object;
     struct manager_visitor *visitor = conn_context(conn);
     ctl_plain_result result = { .status = { CTL_OK, (char *)(uintptr_t)"" } };
-    struct program *program = visitor->program ? NULL : of_before(visitor->manager, conn);
+    struct program *program = visitor->program ? NULL : of_before(visitor->manager, conn, args->server);
     if (!program) {
         result.status = (ctl_status){ CTL_NOT_FOUND, (char *)(uintptr_t)"this program is not known here" };
         call_reply(call, &result);
@@ -665,6 +726,7 @@ static const struct conn_method methods[] = {
     [PROGRAM_STORE] = { 1u << CTL_ROLE_PROGRAM, recovery_handle_store },
     [PROGRAM_LINK_OFFER] = { 1u << CTL_ROLE_PROGRAM, link_handle_offer },
     [PROGRAM_LINK_TAKE] = { 1u << CTL_ROLE_PROGRAM, link_handle_take },
+    [PROGRAM_PART] = { 1u << CTL_ROLE_PROGRAM, handle_part },
 };
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,
                                              .opened = opened, .closed = closed };

@@ -83,6 +83,7 @@ void row_of_entitlement(struct vm *vm, admin_vm *out)
                        .grouping = vm->row.grouping,
                        .wait = (admin_wait)vm->row.wait,
                        .gpus = vm->row.gpus,
+                       .spread = vm->row.spread,
                        .recovery = *vm->row.recovery ? vm->row.recovery : (char *)"off" };
 }
 

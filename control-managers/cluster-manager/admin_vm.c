@@ -89,6 +89,8 @@ void admin_vm_merge(const struct db_vm *wanted, unsigned set, struct db_vm *row)
         row->wait = wanted->wait;
     if (set & ADMIN_VM_SET_GPUS)
         row->gpus = wanted->gpus;
+    if (set & ADMIN_VM_SET_SPREAD)
+        row->spread = wanted->spread;
     if (set & ADMIN_VM_SET_RECOVERY)
         memcpy(row->recovery, wanted->recovery, sizeof row->recovery);
 }
@@ -106,7 +108,7 @@ static void warn(char *remark, const char *why)
 static void warn_of_size(struct cluster *cluster, const struct db_vm *row, char *remark)
 {
     struct place_request request = server_request_of(cluster, row);
-    struct place_gang place;
+    struct place_set place;
     char why[CTL_MAX_TEXT / 2], text[CTL_MAX_TEXT];
     if (request.memory >> 20 < LITTLE_MIB) {
         snprintf(text, sizeof text, "%llu MiB for a GPU server is very little: one of the software GPU needs 4 MiB"
@@ -114,7 +116,7 @@ static void warn_of_size(struct cluster *cluster, const struct db_vm *row, char 
                  (unsigned long long)(request.memory >> 20));
         warn(remark, text);
     }
-    if (place_choose_gang(&cluster->pool, cluster->values->policy, &request, &place) != PLACE_NEVER)
+    if (place_choose_set(&cluster->pool, cluster->values->policy, &request, &place) != PLACE_NEVER)
         return;
     place_explain(&cluster->pool, &request, PLACE_NEVER, why, sizeof why);
     snprintf(text, sizeof text, "no program of it can run now: %s", why);
@@ -145,7 +147,8 @@ static const char *describe_size(const struct db_vm *row, char out[SIZE_TEXT])
 {
     unsigned long long mib = row->memory_mib;
     if (row->gpus > 1)
-        snprintf(out, SIZE_TEXT, "%u GPUs with %u SMs and %llu MiB each", row->gpus, row->sms, mib);
+        snprintf(out, SIZE_TEXT, "%u GPUs with %u SMs and %llu MiB each%s", row->gpus, row->sms, mib,
+                 row->spread ? ", on several nodes" : "");
     else
         snprintf(out, SIZE_TEXT, "%u SMs, %llu MiB", row->sms, mib);
     return out;
@@ -183,7 +186,8 @@ ctl_code admin_vm_take(const admin_vm *args, unsigned set, struct db_vm *wanted,
                               .sharing = args->sharing,
                               .grouping = args->grouping,
                               .wait = (uint8_t)args->wait,
-                              .gpus = args->gpus ? args->gpus : 1 };
+                              .gpus = args->gpus ? args->gpus : 1,
+                              .spread = args->spread != 0 };
     snprintf(wanted->name, sizeof wanted->name, "%s", args->name);
     snprintf(wanted->address, sizeof wanted->address, "%s", args->address);
     snprintf(wanted->host, sizeof wanted->host, "%s", args->host);
@@ -192,10 +196,6 @@ ctl_code admin_vm_take(const admin_vm *args, unsigned set, struct db_vm *wanted,
     if (set & ADMIN_VM_SET_MEMORY && args->memory & 0xfffff)
         return explain(text, CTL_INVALID, "memory is given in whole MiB, not %llu bytes",
                        (unsigned long long)args->memory);
-    if (set & ADMIN_VM_SET_SPREAD && args->spread)
-        return explain(text, CTL_NOT_SUPPORTED,
-                       "--spread: the GPUs of one program are all of one node; GPUs of several nodes are not supported"
-                       " yet. Nothing was changed");
     return CTL_OK;
 }
 
@@ -223,7 +223,7 @@ void admin_handle_vm_add(struct conn *conn, struct loop_call *call, void *object
 static ctl_code prepare_set(struct cluster *cluster, struct change *change, char *text)
 {
     const unsigned sizes = ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY | ADMIN_VM_SET_SHARING | ADMIN_VM_SET_GROUPING |
-                           ADMIN_VM_SET_GPUS;
+                           ADMIN_VM_SET_GPUS | ADMIN_VM_SET_SPREAD;
     const struct vm *vm = map_get(&cluster->vms, change->name);
     struct db_vm *row = &change->row.row.vm;
     if (!vm)

@@ -6,6 +6,8 @@
  *   server   an allocation on one GPU, or on several of one node, and the cricket-rpc-server that uses it. It exists
  *            from before it is ordered until it is known to have ended (or its node is lost), in memory and in the DB
  *            alike
+ *   set      servers on several nodes, all or none, for programs whose GPUs are of several nodes. Such a program uses
+ *            the first one; a *part* of it, which is a program of its own here, uses each of the others
  *   program  of a VM, waiting for a server or using one
  *
  * One thread. Everything is changed by handlers of calls, timers and answers of the DB. Each of them leaves the figures
@@ -19,7 +21,7 @@
  *            gpu_links.c, admin*.c, changes.c, load.c (reads the DB), main.c
  *   rules    seek.c (a server for a program), retry.c (for those in the queue), moving.c and move_*.c (programs that
  *            move), idle.c, servers.c, resize.c (shares of running servers), health.c, keys.c, push.c
- *   model    state.c, queue.c, entitlement.c, place.c, place_gang.c, moves.c
+ *   model    state.c, queue.c, entitlement.c, place.c, place_gang.c, place_set.c, moves.c
  *   effects  what a handler leaves behind, to be carried out later: rows for the DB (store.c), messages for a peer
  *            (outbox.c), events (events.c), answers to calls that wait (waiting.c), news for followers (follow.c)
  *
@@ -137,6 +139,9 @@ struct server {
     struct program *programs; /* that use it or wait for it */
     size_t program_count;
     unsigned reserved, leaving; /* so many programs move here, and away: moving.h */
+    unsigned awaited;           /* so many programs have it as a further server, and do not use it yet */
+    uint64_t set;               /* the programs of its VM that have it have all servers with this number; 0: only it */
+    bool spread;                /* as its VM was entitled when it was placed (not known of an adopted one) */
     struct server *twin;        /* servers_count_once; NULL: none */
     uint32_t twin_sms;          /* what of both is counted once */
     uint64_t twin_memory;
@@ -186,7 +191,7 @@ struct vm {
     struct loop_timer silence; /* since its client manager went */
 };
 
-enum { PROGRAM_TRIES = 3, PROGRAM_LEFT = 4 };
+enum { PROGRAM_TRIES = 3, PROGRAM_LEFT = 4, PROGRAM_MORE = CTL_MAX_SERVER_GPUS - 1 };
 struct program {
     struct followed followed;
     struct program *vm_next, **vm_back, *server_next, **server_back, *queue_next, **queue_back;
@@ -194,6 +199,9 @@ struct program {
     uint64_t id, key;
     struct vm *vm;
     struct server *server; /* NULL: in the queue, or lost */
+    struct server *more[PROGRAM_MORE]; /* its servers on further nodes, until a part of it uses them; NULL: none now */
+    size_t more_count;
+    uint64_t lead;         /* the program of which it is a part (CLIENT_PART); 0: none */
     struct used *used;     /* what it has used there; NULL: nothing yet */
     uint64_t revoked;      /* the server that accepts no new connection of it any more; 0: none */
     const char *leaving;   /* while it is detached: "WORD: why", for its row of usage; NULL: it is not known */
@@ -443,6 +451,16 @@ void servers_count_once(struct cluster *, struct server *, struct server *);
 /* Where servers of other nodes reach it, by TLS if it has that; NULL: nowhere. */
 const char *server_network_address(const struct server *);
 struct server *server_place(struct cluster *, struct program *, const struct place_gang *, bool shared);
+/* A server on each node of the set, which the program has from now on: it is attached to the first one. CTL_OK, or why
+   not, with nothing changed but servers that end. */
+ctl_code servers_place_set(struct cluster *, struct program *, const struct place_set *, bool shared, char *text);
+/* The program has this server and, of a set, the others with its number. */
+void program_takes(struct program *, struct server *);
+/* All servers that it has, and that no part of it uses yet, serve. */
+bool program_is_served(const struct program *);
+/* It does not need its further servers any more. Those that nobody needs end. */
+void program_leaves_set(struct cluster *, struct program *);
+bool program_has_set(const struct program *); /* it has GPU servers on several nodes, or is a part of one that has */
 /* Without the DB no server can be started: true if this program was not to wait, with text (CTL_MAX_TEXT + 1). */
 bool program_lacks_db(struct cluster *, const struct program *, char *text);
 void program_runs(struct cluster *, struct program *); /* it has its server, which serves */
@@ -530,7 +548,7 @@ void client_silence_begin(struct cluster *, struct vm *);
 void client_look(struct cluster *, struct vm *); /* whether it is connected and silent */
 extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew,
     client_handle_events, client_handle_transport, client_handle_unreached, client_handle_moved,
-    client_handle_progress, client_handle_thawed, client_handle_status;
+    client_handle_progress, client_handle_thawed, client_handle_status, client_handle_part;
 
 /* ---- gpu_links.c: links between GPU servers ---- */
 extern conn_handler client_handle_link_offer, client_handle_link_take;

@@ -16,6 +16,7 @@ struct place_request server_request_of(struct cluster *cluster, const struct db_
     uint32_t parts = vm->grouping ? 1 : (uint32_t)cluster->values->ungrouped_programs;
     struct place_request request = {
         .sms = vm->sms / parts, .memory = (vm->memory_mib << 20) / parts, .gpus = vm->gpus ? vm->gpus : 1,
+        .spread = vm->spread,
         .accepted = vm->sharing ? vm->sharing : cluster->values->sharing,
     };
     if (!request.sms)

@@ -97,11 +97,63 @@ static void consider(struct cluster *cluster, const struct idle_scope *scope, co
         *best = (struct idle_best){ *scope, preferred, number };
 }
 
+static bool set_fits(struct cluster *cluster, const struct place_pool *pool, const struct place_request *request)
+{
+    struct place_set place;
+    return place_choose_set(pool, cluster->values->policy, request, &place) == PLACE_FOUND;
+}
+
+/* As servers_to_go, of all nodes: idle servers in the order of their age, until the request fits on several nodes. */
+static bool set_gets_room(struct cluster *cluster, struct place_pool *pool, const struct place_request *request,
+                          bool now)
+{
+    for (size_t i = 0; i < cluster->servers.count; i++) {
+        const struct server *server = map_at(&cluster->servers, i);
+        if (server->stopping)
+            leave(pool, server);
+    }
+    if (set_fits(cluster, pool, request))
+        return true;
+    for (size_t i = 0; i < cluster->servers.count; i++) {
+        struct server *server = map_at(&cluster->servers, i);
+        if (server->stopping || !server_is_idle(server))
+            continue;
+        leave(pool, server);
+        bool enough = set_fits(cluster, pool, request);
+        if (now)
+            give_way(server, "another program waits for its place");
+        if (enough)
+            return true;
+    }
+    return false;
+}
+
+static bool give_way_to_set(struct cluster *cluster, const struct place_request *request)
+{
+    bool does = false;
+    for (int now = 0; now <= 1 && (!now || does); now++) {
+        struct place_pool copy;
+        does = place_copy(&cluster->pool, &copy) && set_gets_room(cluster, &copy, request, now);
+        place_free(&copy);
+    }
+    return does;
+}
+
+/* Its GPUs are of several nodes, since no node has so many, or since they are to be. */
+static bool is_set(struct cluster *cluster, const struct place_request *request)
+{
+    struct place_gang place;
+    return request->gpus > 1 && (request->spread || place_choose_gang(&cluster->pool, cluster->values->policy, request,
+                                                                      &place) == PLACE_NEVER);
+}
+
 bool idle_give_way(struct cluster *cluster, const struct place_request *request)
 {
     struct idle_best best = { .is = { NULL, NULL } };
     if (!cluster->values->deallocate)
         return false;
+    if (is_set(cluster, request))
+        return give_way_to_set(cluster, request);
     for (size_t i = 0; request->gpus <= 1 && i < cluster->pool.count; i++) {
         const struct gpu *gpu = cluster->pool.gpus[i].owner;
         const struct idle_scope scope = { gpu ? gpu->node : NULL, gpu };

@@ -410,6 +410,9 @@ static ctl_code check_state(struct cluster *cluster, const struct program *progr
         return explain(text, CTL_BUSY, "program %llu is suspended (`flytctl program resume %llu`)", id, id);
     if (program->state != ADMIN_PROGRAM_RUNNING || !program->server)
         return explain(text, CTL_BUSY, "program %llu uses no GPU server at present", id);
+    if (program_has_set(program))
+        return explain(text, CTL_NOT_SUPPORTED,
+                       "program %llu has GPU servers on several nodes, and cannot move, be suspended or saved", id);
     if (program->server->gpu_count > 1 && action != ADMIN_ACTION_MOVE)
         return explain(text, CTL_NOT_SUPPORTED,
                        "program %llu has %zu GPUs, and only programs with one can be suspended or saved", id,

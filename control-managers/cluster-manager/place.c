@@ -139,26 +139,31 @@ enum place_verdict place_choose(const struct place_pool *pool, int policy, const
 
 /* ---- for people ---- */
 
-/* Why a gang was not placed. */
+/* Why a gang or a set was not placed. */
 static void explain_gang(const struct place_pool *pool, const struct place_request *request,
                          enum place_verdict verdict, char *text, size_t size)
 {
     char accepted[PROTOCOL_SHARING_SIZE];
     const struct place_chances chances = place_gang_chances(pool, request);
-    int at = snprintf(text, size, "%u GPUs of one node with %u SMs and %llu MiB each (%s) ", request->gpus,
-                      request->sms, (unsigned long long)(request->memory >> 20),
+    const bool several = request->spread || chances.most < request->gpus;
+    int at = snprintf(text, size, "%u GPUs%s with %u SMs and %llu MiB each (%s) ", request->gpus,
+                      several ? "" : " of one node", request->sms, (unsigned long long)(request->memory >> 20),
                       protocol_sharing_text(request->accepted, accepted));
     size_t used = at > 0 && (size_t)at < size ? (size_t)at : size;
-    if (verdict == PLACE_BUSY)
+    if (verdict == PLACE_BUSY && several)
+        snprintf(text + used, size - used,
+                 "are not free at present: the nodes have %zu of those that could be given, and %zu of them free now; "
+                 "%zu GPUs are kept for programs that wait longer",
+                 chances.all, chances.all_now, chances.kept);
+    else if (verdict == PLACE_BUSY)
         snprintf(text + used, size - used,
                  "are free on no node at present: a node has at most %zu of those that could be given, and %zu of them "
                  "free now; %zu GPUs are kept for programs that wait longer",
                  chances.most, chances.most_now, chances.kept);
     else
         snprintf(text + used, size - used,
-                 "could never be given: a node has at most %zu such GPUs, and one program with GPUs of several nodes "
-                 "is not supported yet%s",
-                 chances.most,
+                 "could never be given: a node has at most %zu such GPUs, and all nodes have %zu%s",
+                 chances.most, chances.all,
                  chances.old_nodes ? "; nodes of an earlier release, which give a program one GPU, do not count" : "");
 }
 

@@ -7,7 +7,8 @@
  * grow by what was checked to fit, so nothing wraps.
  *
  * A *gang* is a server with several GPUs, each with the same share and the same kind of sharing, all of one node. It is
- * placed whole or not at all (place_gang.c).
+ * placed whole or not at all (place_gang.c). A *set* is one gang on each of several nodes, which together have the GPUs
+ * of one program. It is placed whole or not at all, too (place_set.c).
  */
 #ifndef FLYT_CLUSTER_PLACE_H
 #define FLYT_CLUSTER_PLACE_H
@@ -50,6 +51,7 @@ struct place_request {
     const void *only;         /* a node, or a GPU (its owner): nowhere else; NULL: anywhere */
     bool tls;                 /* the VM has certificates: it may refuse servers of another machine that take no TLS */
     uint32_t gpus;            /* so many, with the amounts above of each; 0 is 1 */
+    bool spread;              /* of a set: on as many nodes as can be. Else on one, or on few where none has so many */
 };
 
 struct place_result {
@@ -65,6 +67,11 @@ struct place_gang {
     struct place_result of[PLACE_MOST_GPUS]; /* on different GPUs; in the order of slots */
 };
 
+struct place_set {
+    size_t count;
+    struct place_gang of[PLACE_MOST_GPUS]; /* on different nodes; in the order of their first slots */
+};
+
 enum place_verdict {
     PLACE_FOUND,
     PLACE_BUSY,  /* some GPU could hold it if it were free or up */
@@ -78,6 +85,10 @@ enum place_verdict place_choose(const struct place_pool *, int policy, const str
 /* All GPUs of the request. PLACE_BUSY also when memory is short. */
 enum place_verdict place_choose_gang(const struct place_pool *, int policy, const struct place_request *,
                                      struct place_gang *);
+/* As place_choose_gang where that finds a place, or where one node could have the GPUs, unless they are to be spread.
+   Else on several nodes. */
+enum place_verdict place_choose_set(const struct place_pool *, int policy, const struct place_request *,
+                                    struct place_set *);
 /* Could this GPU hold it, or be one of those that do, if they were empty? */
 bool place_could_hold(const struct place_pool *, size_t gpu, const struct place_request *);
 /* Keeps GPUs for the asker: of those that could hold it and are kept for nobody the ones where least has to become

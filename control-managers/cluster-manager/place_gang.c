@@ -11,18 +11,6 @@
 
 #include "control-managers/cluster-manager/place_fits.h"
 
-struct gang_seat {
-    size_t slot;
-    const void *node;
-    unsigned kinds, now; /* if the GPU were empty; as it is */
-    double score;
-    int rank;
-    struct place_result result;
-};
-
-/* GPUs, neighbours in the array, of one node. */
-struct gang_node { const struct gang_seat *first; size_t count; };
-
 /* The best so far. Of equal ones the lowest slot counts, so that the choice does not depend on addresses. */
 struct gang_best { bool found; int rank; double score; size_t slot; };
 
@@ -70,9 +58,8 @@ static int by_slot(const void *a, const void *b)
     return (x->gpu > y->gpu) - (x->gpu < y->gpu);
 }
 
-/* All that could take a part, scored by the policy and sorted. NULL: no memory. */
-static struct gang_seat *gather(const struct place_pool *pool, int policy, const struct place_request *request,
-                                size_t *count)
+struct gang_seat *gang_gather(const struct place_pool *pool, int policy, const struct place_request *request,
+                              size_t *count)
 {
     struct gang_seat *all = malloc((pool->count + 1) * sizeof *all);
     *count = 0;
@@ -86,8 +73,7 @@ static struct gang_seat *gather(const struct place_pool *pool, int policy, const
     return all;
 }
 
-/* The group that begins there. */
-static struct gang_node group_at(const struct gang_seat *all, size_t count, size_t at)
+struct gang_node gang_group_at(const struct gang_seat *all, size_t count, size_t at)
 {
     size_t end = at + 1;
     while (end < count && all[end].node == all[at].node)
@@ -97,8 +83,7 @@ static struct gang_node group_at(const struct gang_seat *all, size_t count, size
 
 /* ---- choosing ---- */
 
-/* The first so many of the node that are free for that kind; true: there are so many. */
-static bool take_best(const struct gang_node *group, unsigned kind, size_t gpus, struct place_gang *out, double *score)
+bool gang_take_best(const struct gang_node *group, unsigned kind, size_t gpus, struct place_gang *out, double *score)
 {
     out->count = 0;
     *score = 0;
@@ -119,8 +104,7 @@ static enum place_verdict choose_one(const struct place_pool *pool, int policy, 
     return verdict;
 }
 
-/* Some GPU has not been reported since a restart: it may do. Or none has. */
-static enum place_verdict without(const struct place_pool *pool)
+enum place_verdict gang_without(const struct place_pool *pool)
 {
     bool any = false, unknown = false;
     for (size_t i = 0; i < pool->count; i++) {
@@ -142,11 +126,11 @@ enum place_verdict place_choose_gang(const struct place_pool *pool, int policy, 
     out->count = 0;
     if (gpus > PLACE_MOST_GPUS)
         return PLACE_NEVER;
-    struct gang_seat *all = gather(pool, policy, request, &count);
+    struct gang_seat *all = gang_gather(pool, policy, request, &count);
     if (!all)
         return PLACE_BUSY;
     for (size_t at = 0; at < count;) {
-        const struct gang_node group = group_at(all, count, at);
+        const struct gang_node group = gang_group_at(all, count, at);
         at += group.count;
         for (int k = 0; k < PLACE_KINDS; k++) {
             struct place_gang gang;
@@ -155,7 +139,7 @@ enum place_verdict place_choose_gang(const struct place_pool *pool, int policy, 
             for (size_t i = 0; i < group.count; i++)
                 could += (group.first[i].kinds & place_kinds[k]) != 0;
             possible |= could >= gpus;
-            if (!take_best(&group, place_kinds[k], gpus, &gang, &score))
+            if (!gang_take_best(&group, place_kinds[k], gpus, &gang, &score))
                 continue;
             if (is_better(&best, group.first->rank, score, gang.of[0].gpu)) {
                 best = (struct gang_best){ true, group.first->rank, score, gang.of[0].gpu };
@@ -166,7 +150,7 @@ enum place_verdict place_choose_gang(const struct place_pool *pool, int policy, 
     }
     free(all);
     qsort(out->of, out->count, sizeof out->of[0], by_slot);
-    return best.found ? PLACE_FOUND : possible ? PLACE_BUSY : without(pool);
+    return best.found ? PLACE_FOUND : possible ? PLACE_BUSY : gang_without(pool);
 }
 
 /* ---- could it ever, and why not ---- */
@@ -183,23 +167,26 @@ bool place_could_hold(const struct place_pool *pool, size_t at, const struct pla
         for (size_t i = 0; one.kinds & place_kinds[k] && i < pool->count; i++)
             could += pool->gpus[i].node == one.node && look_at(pool, i, request, &other) &&
                      (other.kinds & place_kinds[k]) != 0;
-        if (could >= wanted(request))
+        if (could >= wanted(request) && !request->spread)
             return true;
     }
-    return false;
+    const struct place_chances chances = place_gang_chances(pool, request);
+    return (request->spread || chances.most < wanted(request)) && chances.all >= wanted(request);
 }
 
 struct place_chances place_gang_chances(const struct place_pool *pool, const struct place_request *request)
 {
     struct place_chances chances = { .most = 0 };
     size_t count;
-    struct gang_seat *all = gather(pool, 0, request, &count);
+    struct gang_seat *all = gang_gather(pool, 0, request, &count);
     for (size_t at = 0; all && at < count;) {
-        const struct gang_node group = group_at(all, count, at);
+        const struct gang_node group = gang_group_at(all, count, at);
         size_t now = 0;
         at += group.count;
         for (size_t i = 0; i < group.count; i++)
             now += group.first[i].now != 0;
+        chances.all += group.count;
+        chances.all_now += now;
         chances.most_now = group.count > chances.most || (group.count == chances.most && now > chances.most_now)
                                ? now
                                : chances.most_now;
@@ -249,6 +236,16 @@ static bool least_missing(const struct place_pool *pool, const struct gang_node 
     return count >= gpus;
 }
 
+/* GPUs that may be of several nodes become neighbours, as those of one node are. */
+static void join_nodes(struct gang_seat *all, size_t count, const struct place_request *request)
+{
+    bool one_does = false;
+    for (size_t at = 0; at < count && !one_does; at += gang_group_at(all, count, at).count)
+        one_does = gang_group_at(all, count, at).count >= wanted(request);
+    for (size_t i = 0; i < count && wanted(request) > 1 && (request->spread || !one_does); i++)
+        all[i].node = NULL;
+}
+
 size_t place_keep(struct place_pool *pool, const struct place_request *request, size_t kept[PLACE_MOST_GPUS])
 {
     const size_t gpus = wanted(request);
@@ -257,13 +254,15 @@ size_t place_keep(struct place_pool *pool, const struct place_request *request, 
     double sum;
     if (gpus > PLACE_MOST_GPUS)
         return 0;
-    struct gang_seat *all = gather(pool, 0, request, &count), *copy = malloc((pool->count + 1) * sizeof *copy);
+    struct gang_seat *all = gang_gather(pool, 0, request, &count), *copy = malloc((pool->count + 1) * sizeof *copy);
+    if (all)
+        join_nodes(all, count, request);
     for (size_t at = 0; all && copy && at < count;) {
-        const struct gang_node group = group_at(all, count, at);
+        const struct gang_node group = gang_group_at(all, count, at);
         at += group.count;
         for (int k = 0; k < PLACE_KINDS; k++) {
-            /* One GPU takes any kind; several have one kind together. */
-            const unsigned kinds = gpus == 1 ? ~0u : place_kinds[k];
+            /* One GPU takes any kind, as those of several nodes do; several of one node have one kind together. */
+            const unsigned kinds = gpus == 1 || !group.first->node ? ~0u : place_kinds[k];
             if (!least_missing(pool, &group, kinds, gpus, copy, &sum) ||
                 !is_better(&best, group.first->rank, sum, copy[0].slot))
                 continue;

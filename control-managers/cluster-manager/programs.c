@@ -45,7 +45,7 @@ static ctl_code fill_grant(struct cluster *cluster, struct program *program, str
         .addresses = { (u_int)server->address_count, buffers->addresses }, .tls = tls,
         .ticket = { (u_int)size, (char *)buffers->ticket }, .expires = ticket.expires,
         .sms = server->granted_sms ? server->granted_sms : server->row.sms, .memory = server->row.memory,
-        .sharing = server->row.sharing,
+        .sharing = server->row.sharing + (uint32_t)program->more_count * CTL_GRANT_PARTS,
     };
     return CTL_OK;
 }
@@ -91,7 +91,7 @@ void program_fill_answer(struct cluster *cluster, struct program *program, clien
     *answer = (client_answer){ .key = program->key, .prog = program->id };
     /* After a start of this manager it runs, but where its server listens is known when the node has said so. The node
        or its loss makes the next answer. */
-    bool located = program->server && program->server->state == CTL_SERVER_RUNNING;
+    bool located = program_is_served(program);
     switch (program->state == ADMIN_PROGRAM_RUNNING && !located ? ADMIN_PROGRAM_STARTING : program->state) {
     case ADMIN_PROGRAM_RUNNING:
         answer->status.code = fill_grant(cluster, program, program->server, &answer->grant, buffers);
@@ -236,6 +236,7 @@ static void program_end(struct cluster *cluster, struct program *program, const 
     struct server *server = program->server;
     struct event_about which = about(program);
     program_revoke(cluster, program);
+    program_leaves_set(cluster, program);
     cluster_event(cluster, ADMIN_INFO, "program-ended", &which, "%.200s (pid %u): %s", program->executable,
                   program->pid, why);
     program_detach(program, program->killed ? "killed" : word, program->killed ? program->why : why);
@@ -328,6 +329,49 @@ void client_handle_request(struct conn *conn, struct loop_call *call, void *obje
         cluster_event(cluster, ADMIN_WARNING, "program-refused", &which, "%.200s: %.800s", args->prog.executable,
                       buffers.text);
     }
+}
+
+/* The further server of that number, which the program keeps for its part. Takes it. NULL: why not. */
+static struct server *take_part(struct program *lead, u_int part, ctl_code *code, char *text)
+{
+    struct server *server = NULL;
+    if (!lead || lead->state != ADMIN_PROGRAM_RUNNING)
+        *code = explain(text, CTL_NOT_FOUND, "there is no such program, or it has no GPU server");
+    else if (part < 1 || part > lead->more_count)
+        *code = explain(text, CTL_INVALID, "program %llu has no part %u", (unsigned long long)lead->id, part);
+    else if (!(server = lead->more[part - 1]))
+        *code = explain(text, CTL_LOST, "part %u of program %llu has been taken, or its GPU server is lost", part,
+                        (unsigned long long)lead->id);
+    return server;
+}
+
+void client_handle_part(struct conn *conn, struct loop_call *call, void *object)
+{
+    const client_part_args *args = object;
+    struct vm *vm = client_vm_of(conn);
+    struct answer_buffers buffers;
+    client_answer answer;
+    if (!vm) {
+        call_refuse(call);
+        return;
+    }
+    struct program *program = map_get_id(&vm->by_key, args->prog.key), *lead = map_get_id(&vm->by_key, args->lead);
+    ctl_code code = program ? CTL_OK : admit(vm, buffers.text);
+    struct server *server = program || code != CTL_OK ? NULL : take_part(lead, args->part, &code, buffers.text);
+    if (server && !(program = program_create(vm->cluster, vm, &args->prog, 0)))
+        code = (ctl_code)explain(buffers.text, CTL_INTERNAL, "no memory for another program");
+    if (server && program) {
+        lead->more[args->part - 1] = NULL;
+        server->awaited--;
+        program->lead = lead->id;
+        program_attach(program, server);
+        program_runs(vm->cluster, program);
+    }
+    if (code == CTL_OK)
+        program_fill_answer(vm->cluster, program, &answer, &buffers);
+    else
+        program_refusal(args->prog.key, 0, code, buffers.text, &answer);
+    call_reply(call, &answer);
 }
 
 void client_handle_renew(struct conn *conn, struct loop_call *call, void *object)

@@ -16,20 +16,47 @@ static bool is_avoided(const struct program *program, const struct server *serve
     return false;
 }
 
-/* For a new program: none of a drained node. */
+static bool may_share(const struct program *program, const struct server *server)
+{
+    return !server->row.program && !server->stopping && server->state < CTL_SERVER_STOPPING &&
+           !server->node->row.drained && !is_avoided(program, server);
+}
+
+/* The servers of a set together have all GPUs that the program is to see. */
+static bool set_is_whole(const struct program *program, const struct server *first)
+{
+    size_t gpus = 0;
+    for (const struct server *server = program->vm->servers; server; server = server->vm_next) {
+        if (server->set != first->set)
+            continue;
+        if (!may_share(program, server))
+            return false;
+        gpus += server->gpu_count;
+    }
+    return gpus == program->vm->row.gpus;
+}
+
+/* For a new program: none of a drained node. Of a set the first one. */
 static struct server *shared_server(const struct program *program)
 {
     for (struct server *server = program->vm->servers; server; server = server->vm_next)
-        if (!server->row.program && !server->stopping && server->state < CTL_SERVER_STOPPING &&
-            !server->node->row.drained && !is_avoided(program, server))
+        if (may_share(program, server) &&
+            (!server->set || (server->set == server->row.id && set_is_whole(program, server))))
             return server;
     return NULL;
+}
+
+/* A set after a restart: its servers are adopted, and whose they are is not known any more. */
+static bool is_part(const struct server *server, const struct place_request *request)
+{
+    return server->adopted && !server->set && server->gpu_count < request->gpus;
 }
 
 /* A server with other limits was started before the entitlement changed. */
 static bool has_limits(const struct server *server, const struct place_request *request)
 {
-    return server->gpu_count == request->gpus && server->row.sms == request->sms &&
+    return (server->set || server->gpu_count == request->gpus) &&
+           (server->adopted || server->spread == request->spread) && server->row.sms == request->sms &&
            server->row.memory == request->memory &&
            server->row.sharing & request->accepted;
 }
@@ -52,11 +79,14 @@ static void explain_degraded(struct cluster *cluster, const struct place_request
     }
 }
 
+/* Whether its client manager knows of programs with servers on several nodes. */
+static bool takes_sets(const struct vm *vm) { return vm->session && vm->session->hello.minor >= CTL_MINOR_PARTS; }
+
 ctl_code server_try(struct cluster *cluster, struct program *program, char *text)
 {
     struct vm *vm = program->vm;
     struct server *server = vm->row.grouping ? shared_server(program) : NULL;
-    struct place_gang place;
+    struct place_set place;
     program->lacks_room = program->expects_place = false;
     if ((!server || !server->durable) && program_lacks_db(cluster, program, text))
         return CTL_DB_AWAY;
@@ -68,17 +98,19 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
         idle_own_give_way(vm, "what its VM is entitled to has changed");
         server = NULL;
     }
+    if (server && is_part(server, &request))
+        server = NULL;
     if (!server) {
         if (!server_within_entitlement(vm, &request))
             idle_own_give_way(vm, "its VM's programs have servers of their own now");
         if (!server_within_entitlement(vm, &request))
             return entitlement_used(vm, CTL_BUSY, text);
-        enum place_verdict verdict = place_choose_gang(&cluster->pool, cluster->values->policy, &request, &place);
+        enum place_verdict verdict = place_choose_set(&cluster->pool, cluster->values->policy, &request, &place);
         if (verdict == PLACE_NEVER && program->avoid_count) {
             /* The places that could do instead have gone meanwhile. */
             program->avoid_count = 0;
             request = server_request(cluster, program);
-            verdict = place_choose_gang(&cluster->pool, cluster->values->policy, &request, &place);
+            verdict = place_choose_set(&cluster->pool, cluster->values->policy, &request, &place);
         }
         if (verdict != PLACE_FOUND) {
             program->lacks_room = verdict == PLACE_BUSY;
@@ -87,14 +119,22 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
             explain_degraded(cluster, &request, text, CTL_MAX_TEXT);
             return verdict == PLACE_NEVER ? CTL_NO_ROOM : CTL_BUSY;
         }
-        server = server_place(cluster, program, &place, vm->row.grouping);
-        if (!server)
-            return explain(text, CTL_INTERNAL, "no memory, or the resource DB cannot take more changes at present");
-        queue_overtaken(cluster, program, &place);
+        if (place.count > 1 && !takes_sets(vm))
+            return explain(text, CTL_VERSION,
+                           "the program's GPUs are of several nodes, and the client manager of VM %s is of an earlier "
+                           "release, which gives a program one GPU server",
+                           vm->row.name);
+        ctl_code placed = servers_place_set(cluster, program, &place, vm->row.grouping, text);
+        if (placed != CTL_OK)
+            return placed;
+        for (size_t i = 0; i < place.count; i++)
+            queue_overtaken(cluster, program, &place.of[i]);
+        server = program->server;
+    } else {
+        program_takes(program, server);
     }
-    program_attach(program, server);
     loop_timer_stop(&program->patience);
-    if (server->state != CTL_SERVER_RUNNING) {
+    if (!program_is_served(program)) {
         program->state = ADMIN_PROGRAM_STARTING;
         return CTL_WAITING;
     }

@@ -200,11 +200,76 @@ struct server *server_place(struct cluster *cluster, struct program *program, co
     return map_get_id(&cluster->servers, row.id);       /* refused at once, it is gone again */
 }
 
+/* ---- sets ---- */
+
+bool program_has_set(const struct program *program) { return program->more_count || program->lead; }
+
+bool program_is_served(const struct program *program)
+{
+    bool served = program->server && program->server->state == CTL_SERVER_RUNNING;
+    for (size_t i = 0; i < program->more_count; i++)
+        served &= !program->more[i] || program->more[i]->state == CTL_SERVER_RUNNING;
+    return served;
+}
+
+void program_takes(struct program *program, struct server *server)
+{
+    program->more_count = 0;
+    for (struct server *other = server->set ? program->vm->servers : NULL; other; other = other->vm_next)
+        if (other != server && other->set == server->set && program->more_count < PROGRAM_MORE) {
+            program->more[program->more_count++] = other;
+            other->awaited++;
+            if (other->state == CTL_SERVER_RUNNING)
+                loop_timer_stop(&other->timer); /* a grace period */
+        }
+    program_attach(program, server);
+}
+
+void program_leaves_set(struct cluster *cluster, struct program *program)
+{
+    const size_t count = program->more_count;
+    program->more_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct server *server = program->more[i];
+        program->more[i] = NULL;
+        if (!server)
+            continue;
+        server->awaited--;
+        server_check_idle(cluster, server);
+    }
+}
+
+ctl_code servers_place_set(struct cluster *cluster, struct program *program, const struct place_set *place, bool shared,
+                           char *text)
+{
+    struct server *first = NULL;
+    bool placed = true;
+    for (size_t i = 0; i < place->count && placed; i++) {
+        struct server *server = server_place(cluster, program, &place->of[i], shared);
+        placed = server != NULL;
+        first = first ? first : server;
+        if (placed && place->count > 1)
+            server->set = first->row.id;
+        if (placed)
+            server->spread = program->vm->row.spread;
+    }
+    if (placed) {
+        program_takes(program, first);
+        return CTL_OK;
+    }
+    for (struct server *server = program->vm->servers, *next; first && server; server = next) {
+        next = server->vm_next;
+        if (server == first || server->set == first->row.id)
+            server_stop(cluster, server, CTL_OK, "not all GPU servers of its program could be placed");
+    }
+    return (ctl_code)explain(text, CTL_INTERNAL, "no memory, or the resource DB cannot take more changes at present");
+}
+
 /* ---- ends ---- */
 
 bool server_is_idle(const struct server *server)
 {
-    if (server->program_count || server->stopping || server->reserved)
+    if (server->program_count || server->stopping || server->reserved || server->awaited)
         return false;
     /* Who uses an adopted one is known once its VM has named its programs and its node has counted its workers. */
     return !server->adopted || (server->vm && server->vm->named && !server->workers);
@@ -221,6 +286,45 @@ static void stop_again(struct loop_timer *timer, void *context)
     loop_timer_start(cluster->loop, timer, STOP_AGAIN_MS, stop_again, server);
 }
 
+/* The program, which waited for this server, tries another one, or is refused. */
+static void seek_again(struct cluster *cluster, struct program *program, const struct server *server, ctl_code code,
+                       const char *why)
+{
+    bool lasts = code == CTL_DENIED || code == CTL_NO_ROOM || (code == CTL_INTERNAL && !server->never_ready);
+    if (lasts || ++program->tries >= PROGRAM_TRIES ||
+        (server->never_ready && !program_try_elsewhere(cluster, program, server))) {
+        program_refuse(cluster, program, code, why);
+        return;
+    }
+    program->state = ADMIN_PROGRAM_WAITING;
+    snprintf(program->why, sizeof program->why, "another GPU server is sought, since %.200s", why);
+    program_enter_queue(cluster, program);   /* tried again by the caller, when the books are right */
+    program_limit_wait(cluster, program);
+}
+
+/* Programs that have it as one of several servers, and do not use it yet. */
+static void release_awaiting(struct cluster *cluster, struct server *server, ctl_code code, const char *why)
+{
+    for (struct program *program = server->awaited ? server->vm->programs : NULL, *next; program; program = next) {
+        bool has_it = false;
+        next = program->vm_next;
+        for (size_t i = 0; i < program->more_count; i++)
+            if (program->more[i] == server) {
+                program->more[i] = NULL;
+                has_it = true;
+            }
+        server->awaited -= has_it;
+        if (!has_it || program->state != ADMIN_PROGRAM_STARTING)
+            continue;
+        struct server *own = program->server;
+        program_leaves_set(cluster, program);
+        program_detach(program, "lost", why);
+        if (own)
+            server_check_idle(cluster, own);
+        seek_again(cluster, program, server, code, why);
+    }
+}
+
 /* Informs its programs, and lets them go. Those that never had it may try another. */
 static void release_programs(struct cluster *cluster, struct server *server, ctl_code code, const char *why)
 {
@@ -230,22 +334,15 @@ static void release_programs(struct cluster *cluster, struct server *server, ctl
         bool had_it = program->state == ADMIN_PROGRAM_RUNNING;
         if (had_it)
             program_notify(cluster, program, CLIENT_EVENT_LOST, code, why);
+        program_leaves_set(cluster, program);
         program_detach(program, word, why);
-        if (had_it) {
+        if (had_it)
             program->state = ADMIN_PROGRAM_LOST;
-            continue;
-        }
-        bool lasts = code == CTL_DENIED || code == CTL_NO_ROOM || (code == CTL_INTERNAL && !server->never_ready);
-        if (lasts || ++program->tries >= PROGRAM_TRIES ||
-            (server->never_ready && !program_try_elsewhere(cluster, program, server))) {
-            program_refuse(cluster, program, code, why);
-            continue;
-        }
-        program->state = ADMIN_PROGRAM_WAITING;
-        snprintf(program->why, sizeof program->why, "another GPU server is sought, since %.200s", why);
-        program_enter_queue(cluster, program);   /* tried again by the caller, when the books are right */
-        program_limit_wait(cluster, program);
+        else
+            seek_again(cluster, program, server, code, why);
     }
+    if (server->vm)
+        release_awaiting(cluster, server, code, why);
 }
 
 void server_gone(struct cluster *cluster, struct server *server, ctl_code code, const char *why)
@@ -292,7 +389,7 @@ static void grace_over(struct loop_timer *timer, void *context)
 {
     struct server *server = context;
     (void)timer;
-    if (server->program_count || server->reserved)
+    if (server->program_count || server->reserved || server->awaited)
         return;
     if (server->adopted && server->workers) {   /* somebody uses it whom we do not know (yet) */
         server_check_idle(server->cluster, server);
@@ -307,7 +404,7 @@ static void grace_over(struct loop_timer *timer, void *context)
 
 void server_check_idle(struct cluster *cluster, struct server *server)
 {
-    if (server->program_count || server->reserved || server->stopping || cluster->stopping)
+    if (server->program_count || server->reserved || server->awaited || server->stopping || cluster->stopping)
         return;
     /* Of an adopted one it is known that its program has ended once both the node and the VM have said what runs. */
     bool told = server->state == CTL_SERVER_RUNNING && !server->workers && server->vm && server->vm->named;
@@ -350,7 +447,12 @@ static void now_running(struct cluster *cluster, struct server *server)
         cluster_event(cluster, ADMIN_INFO, "server-running", &which, "at %s",
                       server->address_count ? server->addresses[0] : "no address");
     }
-    for (struct program *program = server->programs; program; program = program->server_next) {
+    for (struct program *program = server->vm ? server->vm->programs : NULL; program; program = program->vm_next) {
+        bool awaits = false;
+        for (size_t i = 0; i < program->more_count; i++)
+            awaits |= program->more[i] == server && program->state == ADMIN_PROGRAM_STARTING;
+        if ((program->server != server && !awaits) || !program_is_served(program))
+            continue;
         program_runs(cluster, program);
         program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
     }
@@ -368,6 +470,7 @@ static void starts_again(struct cluster *cluster, struct server *server, const c
         if (program->state != ADMIN_PROGRAM_RUNNING)
             continue;
         program_notify(cluster, program, CLIENT_EVENT_LOST, CTL_LOST, why);
+        program_leaves_set(cluster, program);
         program_detach(program, "lost", why);
         program->state = ADMIN_PROGRAM_LOST;
     }

@@ -396,6 +396,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CLIENT_RECOVERED] = { CLIENT, client_handle_recovered },
     [CLIENT_LINK_OFFER] = { CLIENT, client_handle_link_offer },
     [CLIENT_LINK_TAKE] = { CLIENT, client_handle_link_take },
+    [CLIENT_PART] = { CLIENT, client_handle_part },
     [ADMIN_STATUS] = { VIEWER, admin_handle_status },
     [ADMIN_NODES] = { VIEWER, admin_handle_nodes },
     [ADMIN_NODE] = { OPERATOR, admin_handle_node }, /* REMOVE: ADMIN */

@@ -348,6 +348,9 @@ void program_destroy(struct cluster *cluster, struct program *program)
     struct vm *vm = program->vm;
     program_leave_queue(cluster, program);
     program_attach(program, NULL);
+    for (size_t i = 0; i < program->more_count; i++)
+        if (program->more[i])
+            program->more[i]->awaited--;
     loop_timer_stop(&program->patience);
     loop_timer_stop(&program->end);
     *program->vm_back = program->vm_next;

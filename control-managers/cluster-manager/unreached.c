@@ -35,7 +35,7 @@ static ctl_code seek_other(struct cluster *cluster, struct program *program, boo
 {
     struct server *old = program->server;
     char wanted[CTL_MAX_TEXT + 1];
-    if (program->tries >= PROGRAM_TRIES || program->avoid_count == PROGRAM_TRIES)
+    if (program->tries >= PROGRAM_TRIES || program->avoid_count == PROGRAM_TRIES || program_has_set(program))
         return never ? CTL_DENIED : CTL_OK;
     program->avoid[program->avoid_count++] = old->node;
     if (!has_other_place(cluster, program) && !never) {

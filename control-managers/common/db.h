@@ -55,6 +55,7 @@ struct db_vm {
     bool grouping;              /* default true */
     uint8_t wait;               /* admin_wait */
     uint32_t gpus;              /* of each program; default 1 */
+    bool spread;                /* on as many nodes as can be; default false */
     char recovery[DB_NAME_SIZE]; /* of its programs after a loss; "": off */
     bool has_stored;
     uint8_t stored[DB_STORED_SIZE]; /* verifier of its secret, see secret.h */

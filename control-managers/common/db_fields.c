@@ -31,6 +31,7 @@ static const struct db_field vm_fields[] = {
     FLAG(db_vm, grouping, "grouping", "grouping"),
     NUMBER(db_vm, wait, "wait", "wait"),
     NUMBER(db_vm, gpus, "gpus", "gpus"),
+    FLAG(db_vm, spread, "spread", "spread"),
     TEXT(db_vm, recovery, "recovery", "recovery"),
     BYTES(db_vm, stored, has_stored, "stored"),
 };

@@ -55,6 +55,7 @@ static const char *const migrations[] = {
     "programs INTEGER NOT NULL, why TEXT NOT NULL, figures TEXT NOT NULL)",
     "ALTER TABLE nodes ADD COLUMN gpus TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE vms ADD COLUMN recovery TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE vms ADD COLUMN spread INTEGER NOT NULL DEFAULT 0",
 };
 enum { MIGRATIONS = sizeof migrations / sizeof migrations[0] };
 

@@ -6,8 +6,9 @@
 #define ENTITLEMENT \
     { "sms", 's', "N", "streaming multiprocessors of each GPU", false }, \
     { "memory", 'm', "SIZE", "device memory of each GPU, as 512M or 2G; a plain number is MiB", false }, \
-    { "gpus", 'G', "N", "GPUs that each of its programs sees, all of one node (1)", false }, \
-    { "spread", 0, NULL, "on as many nodes as there are; not supported yet", false }, \
+    { "gpus", 'G', "N", "GPUs that each of its programs sees, of one node if one has so many (1)", false }, \
+    { "spread", 0, NULL, "its GPUs are of as many nodes as can be", false }, \
+    { "no-spread", 0, NULL, "of one node, or of few where none has so many (so it is without --spread)", false }, \
     { "address", 'a', "IP", "address of the VM", false }, \
     { "host", 'H', "IP", "machine that hosts it, or its node's name; a GPU there is preferred", false }, \
     { "sharing", 0, "LIST", "accepted: exclusive, mig, time-slice, mps, any (as configured)", false }, \
@@ -117,6 +118,7 @@ int command_vm_set(struct flytctl *ctl)
         { "sharing", ADMIN_VM_SET_SHARING }, { "grouping", ADMIN_VM_SET_GROUPING },
         { "wait", ADMIN_VM_SET_WAIT },       { "new-secret", ADMIN_VM_SET_SECRET },
         { "gpus", ADMIN_VM_SET_GPUS },       { "spread", ADMIN_VM_SET_SPREAD },
+        { "no-spread", ADMIN_VM_SET_SPREAD },
         { "recovery", ADMIN_VM_SET_RECOVERY },
     };
     admin_vm_set_args args = { 0 };
@@ -125,6 +127,8 @@ int command_vm_set(struct flytctl *ctl)
     for (size_t i = 0; i < COUNT(bits); i++)
         if (option_count(ctl, bits[i].name))
             args.set |= bits[i].bit;
+    if (option_count(ctl, "spread") && option_count(ctl, "no-spread"))
+        return complain(ctl, EXIT_USAGE, "--spread and --no-spread do not go together");
     if (!args.set)
         return complain(ctl, EXIT_USAGE, "nothing to change: see flytctl vm set --help");
     if (option(ctl, "secret-file") && !(args.set & ADMIN_VM_SET_SECRET))

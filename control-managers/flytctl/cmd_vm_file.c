@@ -227,6 +227,7 @@ static const char *read_row(const json_t *row, admin_vm_add_args *args, u_char *
         (!read_number(json_object_get(row, "gpus"), &gpus) || gpus < 1 || gpus > CTL_MAX_SERVER_GPUS))
         return "its number of GPUs makes no sense";
     vm->gpus = (unsigned)gpus;
+    vm->spread = json_is_true(json_object_get(row, "spread"));
     const json_t *recovery = json_object_get(row, "recovery");
     if (recovery && !json_is_string(recovery))
         return "its recovery is no text";
@@ -252,7 +253,8 @@ struct import_tally { int added, changed, failed, left, first_failure; json_t *s
 static int import_row(struct flytctl *ctl, const admin_vm_add_args *args, struct import_tally *tally)
 {
     const unsigned set = ADMIN_VM_SET_ADDRESS | ADMIN_VM_SET_HOST | ADMIN_VM_SET_SMS | ADMIN_VM_SET_MEMORY |
-                         ADMIN_VM_SET_GROUPING | ADMIN_VM_SET_WAIT | (args->vm.gpus ? ADMIN_VM_SET_GPUS : 0) |
+                         ADMIN_VM_SET_GROUPING | ADMIN_VM_SET_WAIT |
+                         (args->vm.gpus ? ADMIN_VM_SET_GPUS | ADMIN_VM_SET_SPREAD : 0) |
                          (*args->vm.recovery ? ADMIN_VM_SET_RECOVERY : 0) |
                          (args->vm.sharing ? ADMIN_VM_SET_SHARING : 0);
     const admin_vm_set_args change = { .vm = args->vm, .set = set };

@@ -25,6 +25,7 @@ static const struct column vm_fields[] = {
     { "Address", "address", COLUMN_TEXT, NULL, 0 },
     { "Host", "host", COLUMN_TEXT, NULL, 0 },
     { "GPUs of a program", "gpus", COLUMN_NUMBER, NULL, 0 },
+    { "On many nodes", "spread", COLUMN_YES, NULL, 0 },
     { "Recovery", "recovery", COLUMN_TEXT, NULL, 0 },
     { "SMs of each GPU", "sms", COLUMN_NUMBER, NULL, 0 },
     { "Memory of each GPU", "memory", COLUMN_SIZE, NULL, 0 },

@@ -216,6 +216,7 @@ json_t *row_vm(const admin_vm *vm)
     add(row, "grouping", json_boolean(vm->grouping));
     add(row, "wait", json_text((unsigned)vm->wait < COUNT(waits) ? waits[vm->wait] : "unknown"));
     add(row, "gpus", json_u64(vm->gpus));
+    add(row, "spread", json_boolean(vm->spread));
     add(row, "recovery", json_text(vm->recovery));
     return row;
 }

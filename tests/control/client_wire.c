@@ -143,8 +143,17 @@ TEST(test_links)
               sizeof(manager_link_take_result));
 }
 
+TEST(test_parts)
+{
+    manager_part_args args = { .executable = TEXT("/bin/program"), .lead = 1ull << 40, .part = 3 };
+    both_ways((xdrproc_t)xdr_manager_part_args, &args, (xdrproc_t)xdr_program_part_args, sizeof(program_part_args));
+}
+
 TEST(test_numbers)
 {
+    assert_int_equal(MANAGER_PART, PROGRAM_PART);
+    assert_int_equal(MANAGER_MINOR_PARTS, CTL_MINOR_PARTS);
+    assert_int_equal(MANAGER_GRANT_PARTS, CTL_GRANT_PARTS);
     assert_int_equal(MANAGER_LINK_OFFER, PROGRAM_LINK_OFFER);
     assert_int_equal(MANAGER_LINK_TAKE, PROGRAM_LINK_TAKE);
     assert_int_equal(MANAGER_MINOR_LINKS, CTL_MINOR_LINKS);

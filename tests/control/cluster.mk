@@ -18,7 +18,7 @@ test-programs: $(TESTS_CLUSTER_RIGGED)
 TESTS_CLUSTER_PLACE := $(BUILD)/tests/control_cluster_place $(BUILD)/tests/control_cluster_gang
 $(call objects,$(addprefix tests/control/,cluster_place.c cluster_gang.c)): | $(CONTROL_COMMON_HEADERS)
 $(TESTS_CLUSTER_PLACE): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(call objects,\
-    $(addprefix control-managers/cluster-manager/,place.c place_gang.c schema.c)) \
+    $(addprefix control-managers/cluster-manager/,place.c place_gang.c place_set.c schema.c)) \
     $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)

@@ -1,6 +1,8 @@
 /*
  * Placement of servers with several GPUs: whole or not at all, on one node, and never more than a GPU has.
  * shows: the control plane: a server with several GPUs is placed whole or not at all, and is not starved
+ * shows: the control plane: GPUs of several nodes for one program: on few nodes or on many, all or none, of one kind of
+ *   sharing on each, and kept for who has been overtaken
  */
 #include "control-managers/cluster-manager/place.h"
 #include "control-managers/cluster-manager/schema.h"
@@ -57,9 +59,8 @@ TEST_WITH(test_one_node, clear, NULL)
     assert_int_equal(place_choose_gang(&pool, 0, &five, &gang), PLACE_NEVER);
     assert_int_equal(gang.count, 0);
     place_explain(&pool, &five, PLACE_NEVER, text, sizeof text);
-    assert_non_null(strstr(text, "5 GPUs of one node"));
-    assert_non_null(strstr(text, "at most 4 such GPUs"));
-    assert_non_null(strstr(text, "not supported yet"));
+    assert_non_null(strstr(text, "5 GPUs with"));
+    assert_non_null(strstr(text, "at most 4 such GPUs, and all nodes have 6"));
     /* Half of the GPUs is taken: two gangs share them, a third waits. */
     for (int i = 0; i < 2; i++) {
         assert_int_equal(place_choose_gang(&pool, 0, &four, &gang), PLACE_FOUND);
@@ -72,6 +73,80 @@ TEST_WITH(test_one_node, clear, NULL)
     assert_true(gang.count == 1 && gang.of[0].gpu < 2);
     assert_int_equal(place_choose_gang(&pool, 0, &(struct place_request){ .gpus = PLACE_MOST_GPUS + 1 }, &gang),
                      PLACE_NEVER);
+}
+
+static size_t gpus_of(const struct place_set *set)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < set->count; i++)
+        count += set->of[i].count;
+    return count;
+}
+
+static void take_set(const struct place_set *set)
+{
+    for (size_t i = 0; i < set->count; i++)
+        take(&set->of[i]);
+}
+
+TEST_WITH(test_several_nodes, clear, NULL)
+{
+    struct place_set set;
+    struct place_request three = want(3, 8, 100, SHARED), five = want(5, 8, 100, SHARED);
+    struct place_request seven = want(7, 8, 100, SHARED);
+    size_t kept[PLACE_MOST_GPUS];
+    char text[512];
+    for (int i = 0; i < 6; i++)
+        add(&nodes[i < 1 ? 0 : i < 3 ? 1 : 2], 8, SHARED);
+    /* One node has three. */
+    assert_int_equal(place_choose_set(&pool, 0, &three, &set), PLACE_FOUND);
+    assert_true(set.count == 1 && set.of[0].count == 3 && set.of[0].of[0].gpu == 3);
+    /* None has five: the one that has most, and the next. */
+    assert_int_equal(place_choose_set(&pool, 0, &five, &set), PLACE_FOUND);
+    assert_true(set.count == 2 && gpus_of(&set) == 5 && set.of[0].count == 2 && set.of[1].count == 3);
+    /* One of each. */
+    three.spread = true;
+    assert_int_equal(place_choose_set(&pool, 0, &three, &set), PLACE_FOUND);
+    assert_true(set.count == 3 && gpus_of(&set) == 3);
+    five.spread = true;
+    assert_int_equal(place_choose_set(&pool, 0, &five, &set), PLACE_FOUND);
+    assert_true(set.count == 3 && gpus_of(&set) == 5 && set.of[0].count == 1 && set.of[1].count == 2);
+    assert_int_equal(place_choose_set(&pool, 0, &seven, &set), PLACE_NEVER);
+    place_explain(&pool, &seven, PLACE_NEVER, text, sizeof text);
+    assert_non_null(strstr(text, "at most 3 such GPUs, and all nodes have 6"));
+    /* Two whole ones are taken, and four are left: five wait, and nothing is taken for them. */
+    struct place_request two = want(2, 8, 100, SHARED);
+    assert_int_equal(place_choose_set(&pool, 0, &two, &set), PLACE_FOUND);
+    take_set(&set);
+    assert_int_equal(place_choose_set(&pool, 0, &five, &set), PLACE_BUSY);
+    assert_int_equal(set.count, 0);
+    place_explain(&pool, &five, PLACE_BUSY, text, sizeof text);
+    assert_non_null(strstr(text, "have 6 of those that could be given, and 4 of them free now"));
+    for (size_t i = 0; i < pool.count; i++)
+        assert_true(place_could_hold(&pool, i, &five));
+    /* They are kept for it, of all nodes. */
+    assert_int_equal(place_keep(&pool, &five, kept), 5);
+    three.asker = &askers[1];
+    assert_int_equal(place_choose_set(&pool, 0, &three, &set), PLACE_BUSY);
+}
+
+TEST_WITH(test_kinds_of_several_nodes, clear, NULL)
+{
+    struct place_set set;
+    struct place_request four = want(4, 4, 100, SHARED);
+    add(&nodes[0], 8, CTL_SHARING_TIME_SLICE);
+    add(&nodes[0], 8, CTL_SHARING_MPS);
+    add(&nodes[0], 8, CTL_SHARING_MPS);
+    add(&nodes[1], 8, CTL_SHARING_TIME_SLICE);
+    /* A server has one kind: of the first node only two GPUs can be given together. */
+    assert_int_equal(place_choose_set(&pool, 0, &four, &set), PLACE_NEVER);
+    add(&nodes[1], 8, CTL_SHARING_TIME_SLICE);
+    assert_int_equal(place_choose_set(&pool, 0, &four, &set), PLACE_FOUND);
+    assert_true(set.count == 2 && set.of[0].of[0].sharing == CTL_SHARING_MPS && set.of[0].count == 2);
+    assert_true(set.of[1].of[0].sharing == CTL_SHARING_TIME_SLICE);
+    /* A node of an earlier release gives a program one GPU. */
+    pool.gpus[4].gangs = pool.gpus[3].gangs = false;
+    assert_int_equal(place_choose_set(&pool, 0, &four, &set), PLACE_NEVER);
 }
 
 TEST_WITH(test_states, clear, NULL)

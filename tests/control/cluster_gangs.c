@@ -4,6 +4,8 @@
  * shows: several GPUs: a program gets all of them or waits; tenants with one GPU share them; the first in line keeps as
  *   many as it wants; a restart of the cluster manager changes nothing; nodes and client managers of the release
  *   before; all GPUs move together or not at all; live limits hold on each GPU
+ * shows: many-gpus: servers on several nodes for one program are granted when all of them run, and else none; a part
+ *   takes its server once; none of them moves; what a client manager of the release before cannot use is refused
  */
 #include "tests/control/cluster_rig.h"
 
@@ -102,25 +104,133 @@ TEST(test_placed_whole)
     rig_destroy();
 }
 
-TEST(test_one_node_only)
+TEST(test_one_node_first)
 {
     begin("", 2);
     node_open(&n2, "n2", 3, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
-    entitle(&many, "many", 4, 8);
+    entitle(&many, "many", 6, 8);
     struct fake_program *program = client_run(&many, CLIENT_WAIT_YES);
     rig_until(program->answers, SOON_MS);
     assert_int_equal(program->code, CTL_NO_ROOM);
-    assert_non_null(strstr(program->text, "4 GPUs of one node"));
-    assert_non_null(strstr(program->text, "at most 3 such GPUs"));
-    const admin_vm three = { .name = (char *)"many", .gpus = 3 }, spread = { .name = (char *)"many", .spread = 1 },
-                   lots = { .name = (char *)"many", .gpus = 17 };
+    assert_non_null(strstr(program->text, "6 GPUs with"));
+    assert_non_null(strstr(program->text, "at most 3 such GPUs, and all nodes have 5"));
+    const admin_vm three = { .name = (char *)"many", .gpus = 3 }, lots = { .name = (char *)"many", .gpus = 17 };
     assert_int_equal(vm_set(three, ADMIN_VM_SET_GPUS, text), CTL_OK);
     program = client_run(&many, CLIENT_WAIT_YES);
     rig_until(program->running, SOON_MS);
     assert_string_equal(program->node, "n2");
-    assert_int_equal(vm_set(spread, ADMIN_VM_SET_SPREAD, text), CTL_NOT_SUPPORTED);
-    assert_non_null(strstr(text, "--spread"));
+    assert_int_equal(n1.starts, 0);
     assert_int_equal(vm_set(lots, ADMIN_VM_SET_GPUS, text), CTL_INVALID);
+    rig_destroy();
+}
+
+/* ---- of several nodes ---- */
+
+static struct { int count; ctl_code code; uint64_t program, server; char text[256]; } part_answer;
+
+static void part_answered(void *context, int error, const char *why, void *object)
+{
+    const client_answer *result = object;
+    (void)context, (void)why;
+    assert_int_equal(error, 0);
+    part_answer.count++;
+    part_answer.code = result->status.code;
+    part_answer.program = result->prog;
+    part_answer.server = result->grant.server;
+    snprintf(part_answer.text, sizeof part_answer.text, "%.250s", result->status.text);
+}
+
+static ctl_code take_part(const struct fake_program *lead, uint64_t key, unsigned part)
+{
+    const client_part_args args = { .prog = { .key = key, .executable = (char *)"/bin/program" }, .lead = lead->key,
+                                    .part = part };
+    part_answer.count = 0;
+    assert_int_equal(link_call(many.link, CLIENT_PART, &args, SOON_MS, part_answered, NULL, NULL), 0);
+    rig_until(part_answer.count, SOON_MS);
+    return part_answer.code;
+}
+
+static void begin_two(uint32_t minor)
+{
+    begin("virt-server-auto-deallocate = { grace-period = 0.1; };\n", 2);
+    node_open(&n2, "n2", 2, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
+    many = (struct fake_client){ .minor = minor };
+    entitle(&many, "many", 4, 8);
+}
+
+TEST(test_several_nodes)
+{
+    begin_two(0);
+    n2.hold_starts = true;
+    struct fake_program *program = client_run(&many, CLIENT_WAIT_YES);
+    rig_until(n1.starts == 1 && n2.starts == 1, SOON_MS);
+    assert_int_equal(used_sms(), 32);
+    rig_run_ms(100);
+    assert_false(program->running);                     /* granted nothing before all servers run */
+    assert_int_equal(program->code, CTL_WAITING);
+    assert_int_equal(take_part(program, 1000, 1), CTL_NOT_FOUND);
+    n2.hold_starts = false;
+    n2.servers[0].state = CTL_SERVER_RUNNING;
+    node_report(&n2, &n2.servers[0]);
+    rig_until(program->running, SOON_MS);
+    /* Its part takes the other server, once. */
+    assert_int_equal(take_part(program, 1000, 2), CTL_INVALID);
+    assert_int_equal(take_part(program, 1000, 1), CTL_OK);
+    assert_int_not_equal(part_answer.server, program->server);
+    assert_int_equal(take_part(program, 1000, 1), CTL_OK);      /* the same key: the same answer */
+    assert_int_equal(take_part(program, 1001, 1), CTL_LOST);
+    /* Both are programs, and neither moves. */
+    admin_move_args move = { .prog = program->id };
+    admin_move_result moved;
+    for (int i = 0; i < 2; i++) {
+        admin_call(ADMIN_MOVE, &move, &moved);
+        assert_int_equal(moved.status.code, CTL_NOT_SUPPORTED);
+        assert_non_null(strstr(moved.status.text, "GPU servers on several nodes"));
+        protocol_free((xdrproc_t)xdr_admin_move_result, &moved);
+        move.prog = part_answer.program ? part_answer.program : move.prog;
+    }
+    admin_check_books();
+    /* The part ends with the program's process; so do the servers. */
+    uint64_t keys[] = { program->key, 1000 };
+    client_ended_args ended = { .keys = { 2, keys } };
+    assert_int_equal(link_call(many.link, CLIENT_ENDED, &ended, SOON_MS, NULL, NULL, NULL), 0);
+    rig_until(used_sms() == 0, SOON_MS);
+    admin_check_books();
+    rig_destroy();
+}
+
+/* The server of one node cannot be started: that of the other one ends, too. */
+TEST(test_several_nodes_all_or_none)
+{
+    begin_two(0);
+    n2.fail_starts = true;
+    struct fake_program *program = client_run(&many, CLIENT_WAIT_NO);
+    rig_until(program->answers && program->code != CTL_WAITING, SOON_MS);
+    assert_false(program->running);
+    rig_until(used_sms() == 0, SOON_MS);
+    admin_check_books();
+    /* One that runs, and whose second server is lost before its part has come. */
+    n2.fail_starts = false;
+    program = client_run(&many, CLIENT_WAIT_YES);
+    rig_until(program->running, 4 * SOON_MS);
+    struct fake_server *other = node_server(&n1, program->server) ? &n2.servers[n2.server_count - 1]
+                                                                  : &n1.servers[n1.server_count - 1];
+    other->state = CTL_SERVER_FAILED;
+    node_report(other == &n2.servers[n2.server_count - 1] ? &n2 : &n1, other);
+    rig_until(used_sms() == 16, SOON_MS);
+    assert_int_equal(take_part(program, 1000, 1), CTL_LOST);
+    rig_destroy();
+}
+
+/* A client manager of the release before knows of one server for each program. */
+TEST(test_several_nodes_of_before)
+{
+    begin_two(CTL_MINOR_PARTS - 1);
+    struct fake_program *program = client_run(&many, CLIENT_WAIT_YES);
+    rig_until(program->answers, SOON_MS);
+    assert_int_equal(program->code, CTL_VERSION);
+    assert_non_null(strstr(program->text, "of several nodes"));
+    assert_int_equal(used_sms(), 0);
     rig_destroy();
 }
 

@@ -28,7 +28,8 @@ static int clear(void **state)
 static enum place_verdict ask(uint32_t sms, uint64_t memory, unsigned accepted, const void *preferred,
                               struct place_result *result)
 {
-    const struct place_request request = { sms, memory, accepted, preferred, NULL, NULL, NULL, 0, NULL, false, 1 };
+    const struct place_request request = { sms, memory, accepted, preferred, NULL, NULL,
+                                           NULL, 0, NULL, false, 1, false };
     return place_choose(&pool, 0, &request, result);
 }
 
@@ -77,7 +78,8 @@ TEST_WITH(test_limits, clear, NULL)
 TEST_WITH(test_choice, clear, NULL)
 {
     struct place_result r;
-    const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, NULL, NULL, 0, NULL, false, 1 };
+    const struct place_request request = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, NULL,
+                                           NULL, 0, NULL, false, 1, false };
     size_t large = add(64, 1000, CTL_SHARING_TIME_SLICE, &node_a),
            small = add(8, 1000, CTL_SHARING_TIME_SLICE, &node_b);
     assert_int_equal(ask(4, 10, CTL_SHARING_TIME_SLICE, NULL, &r), PLACE_FOUND);
@@ -87,7 +89,8 @@ TEST_WITH(test_choice, clear, NULL)
     assert_int_equal(ask(16, 10, CTL_SHARING_TIME_SLICE, &node_b, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, large);                     /* preferred, not demanded */
     /* By machine: all nodes there. An unknown one, or another, is no preference. */
-    struct place_request there = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, "10.0.0.1", NULL, 0, NULL, false, 1 };
+    struct place_request there = { 4, 10, CTL_SHARING_TIME_SLICE, NULL, NULL, "10.0.0.1",
+                                           NULL, 0, NULL, false, 1, false };
     assert_int_equal(place_choose(&pool, 0, &there, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, large);
     for (int i = 0; i < 2; i++) {
@@ -136,7 +139,8 @@ TEST_WITH(test_keep, clear, NULL)
     struct place_result r;
     size_t kept[PLACE_MOST_GPUS];
     int large, larger;
-    struct place_request request = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL, NULL, 0, NULL, false, 1 },
+    struct place_request request = { 16, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL,
+                                           NULL, 0, NULL, false, 1, false },
                          other = request;
     other.asker = &larger;
     add(8, 1000, CTL_SHARING_ALL, &node_a);             /* too small */
@@ -157,7 +161,8 @@ TEST_WITH(test_keep, clear, NULL)
     assert_int_equal(place_choose(&pool, 0, &other, &r), PLACE_BUSY);
     assert_int_equal(place_choose(&pool, 0, &request, &r), PLACE_FOUND);
     assert_int_equal(r.gpu, half);
-    const struct place_request never = { 64, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL, NULL, 0, NULL, false, 1 };
+    const struct place_request never = { 64, 100, CTL_SHARING_TIME_SLICE, NULL, &large, NULL,
+                                           NULL, 0, NULL, false, 1, false };
     assert_int_equal(place_keep(&pool, &never, kept), 0);
 }
 

@@ -230,7 +230,7 @@ TEST_WITH(rows_that_others_spoilt_are_named, setup, teardown)
     db_close(db);
     command(
         "python3 -c 'import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]); c.commit()' %s \"%s\"",
-        "INSERT INTO vms VALUES('x','','',-5,1,0,1,0,NULL,1,'')");
+        "INSERT INTO vms VALUES('x','','',-5,1,0,1,0,NULL,1,'',0)");
     assert_int_equal(db_open(uri, &db, error), 0);
     int count = 0;
     assert_int_equal(db_load(db, DB_ALL, 1, count_row, &count, error), -EBADMSG);

@@ -258,6 +258,7 @@ TEST_WITH(longest_texts_fit, setup, teardown)
     memset(changes[1].row.vm.host, 'h', DB_HOST_SIZE - 1);
     changes[1].row.vm.sms = UINT32_MAX;
     changes[1].row.vm.gpus = 16;
+    changes[1].row.vm.spread = true;
     apply(*state, changes, 2);
     load(*state, DB_VM | DB_EVENT);
     assert_int_equal(found.count, 2);
@@ -268,6 +269,7 @@ TEST_WITH(longest_texts_fit, setup, teardown)
             assert_string_equal(found.rows[i].vm.name, changes[1].row.vm.name);
             assert_string_equal(found.rows[i].vm.host, changes[1].row.vm.host);
             assert_int_equal(found.rows[i].vm.gpus, 16);
+            assert_true(found.rows[i].vm.spread);
             assert_int_equal(found.rows[i].vm.sms, UINT32_MAX);
         }
 }

@@ -7,7 +7,7 @@ shows: several GPUs: a program that is entitled to four sees four distinct ones 
    between all pairs, and reads the memory of one from another; CUDA_VISIBLE_DEVICES chooses among them
 shows: several GPUs: each GPU's memory is an account of its own, over all programs of the VM; live limits hold on each
 shows: several GPUs: tenants with one, two and four GPUs on one node; a program for which not enough are free waits
-shows: several GPUs: more than a node has, and --spread, are refused by name
+shows: several GPUs: more than the cluster has are refused by name
 shows: several GPUs: each daemon is killed and comes back: the program keeps its GPUs
 shows: several GPUs: the commands of docs/many-gpus.md do what it says
 shows: several GPUs: all GPUs of a program move together to another node; a suspend, a checkpoint and what cannot be are
@@ -162,18 +162,16 @@ def moves(cluster):
 
 
 def refused(cluster):
-    said = cluster.run("vm", "set", "local", "--spread", expect=9)
-    assert "--spread" in said and "not supported" in said, said
-    said = cluster.run("vm", "set", "local", "--gpus", "5")
-    assert "5 GPUs of one node" in said and f"at most {GPUS} such GPUs" in said, said
+    said = cluster.run("vm", "set", "local", "--gpus", "9")
+    assert "9 GPUs" in said and f"at most {GPUS} such GPUs, and all nodes have 8" in said, said
     program = subprocess.run([f"{BIN}/flyt-run", PROGRAM], env=cluster.place, stdin=subprocess.DEVNULL,
                              capture_output=True, text=True, timeout=60)
-    assert "5 GPUs of one node" in program.stderr, program
+    assert "9 GPUs" in program.stderr, program
     cluster.run("vm", "set", "local", "--gpus", str(GPUS))
     a = Program(cluster, PROGRAM)
     assert a.ask("look")[0] == GPUS
     a.end()
-    ok("more GPUs than a node has, and --spread, are refused by name; the entitlement says so at once")
+    ok("more GPUs than the cluster has are refused by name; the entitlement says so at once")
 
 
 class Tenant:

@@ -68,6 +68,10 @@ $(BUILD)/tests/control_gangs: tests/control/gangs.py tests/cuda/quota.py tests/l
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	$(call script,tests/control/gangs.py $(BIN) build/cuda/gang)
 TESTS += $(BUILD)/tests/control_gangs@sleeps
+$(BUILD)/tests/control_spread: tests/control/spread.py tests/cuda/quota.py tests/lib/testlib.py build/cuda/gang \
+    | $(PROGRAMS)
+	$(call script,tests/control/spread.py $(BIN) build/cuda/gang)
+TESTS += $(BUILD)/tests/control_spread@sleeps
 # A VM's share changes while its programs run.
 $(BUILD)/tests/control_elastic: tests/control/elastic.py tests/cuda/quota.py tests/lib/testlib.py build/cuda/elastic \
     | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so

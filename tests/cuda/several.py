@@ -13,6 +13,9 @@
 # shows: many-gpus: a server that is killed with -9 takes its GPUs with it (46), those of the others go on
 # shows: many-gpus: copies between linked servers, of all shapes, cost the program's connections less than 1 KiB each,
 #   whatever their size; without links their bytes pass through the program
+# shows: many-gpus: a synchronous copy between two devices comes behind all work of both; peer copies between variables
+#   whose addresses are equal at two servers are between those of the devices that they name
+# shows: many-gpus: UUIDs and PCI ids of GPUs of several servers differ
 # shows: many-gpus: a link that is cut, or that the administrator has not allowed, costs no copy: bytes then pass
 #   through the program
 # shows: many-gpus: an address that is none, and a server that is not there, are named
@@ -195,6 +198,19 @@ def traffic(arguments, servers, linked):
         out, err)
 
 
+def peer(arguments, servers, what):
+    status, out, err = run(arguments, servers.uri, "peer")
+    expected = "behind the other device's work: 71\nvariables: 100 100\nvariables: 100 100\n" \
+               "from variable to variable: 100\n"
+    say(status == 0 and out == expected, f"peer copies wait for both devices, and name variables ({what})", out, err)
+
+
+def names(arguments, servers):
+    status, out, err = run(arguments, servers.uri, "names")
+    say(status == 0 and out == "4 devices, 0 same UUIDs, 0 wrong places\n",
+        "UUIDs and PCI ids of several servers differ", out, err)
+
+
 def cut(arguments, servers):
     proxies = [Proxy(server.uri) for server in servers.all]
     process = program(arguments, ",".join(proxy.uri for proxy in proxies), "cut")
@@ -265,6 +281,11 @@ def main():
         held(arguments, four)
         traffic(arguments, four, True)
         traffic(arguments, two, False)
+        peer(arguments, one, "one server")
+        peer(arguments, two, "two servers")
+        peer(arguments, four, "four servers that are linked")
+        names(arguments, one)
+        names(arguments, four)
         stays(arguments, two)
         named(arguments, one)
         lost(arguments, four, 2)

@@ -302,20 +302,31 @@ CUresult driver_cuMemcpyAtoHAsync_v2(void *to, CUarray from, size_t at, size_t s
     return (CUresult)array_to_memory(CU_MEMORYTYPE_HOST, host(to), from, at, size, stream, false);
 }
 
-/* ---- between contexts: addresses are unique in the process, so the contexts are only checked ---- */
+/* ---- between contexts: addresses are unique in the process, but for variables at several GPU servers ---- */
 
-static int check_contexts(CUcontext first, CUcontext second)
+/* The copies of this thread are between these contexts, up to between_end. */
+static int between_begin(CUcontext to_context, CUcontext from_context)
 {
-    core_context *found;
-    int error = driver_context(first, &found); /* NULL: the current one */
-    return error ? error : driver_context(second, &found);
+    core_context *to, *from;
+    int error = driver_context(to_context, &to); /* NULL: the current one */
+    if (!error)
+        error = driver_context(from_context, &from);
+    if (!error)
+        core_copy_between(to, from);
+    return error;
 }
+
+static void between_end(void) { core_copy_between(NULL, NULL); }
 
 static int copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size,
                      core_stream stream, bool blocking)
 {
-    int error = check_contexts(to_context, from_context);
-    return error ? error : copy(to, from, size, CORE_DEVICE_TO_DEVICE, stream, blocking);
+    int error = between_begin(to_context, from_context);
+    if (error)
+        return error;
+    error = copy(to, from, size, CORE_DEVICE_TO_DEVICE, stream, blocking);
+    between_end();
+    return error;
 }
 
 static int copy_3d_peer(const CUDA_MEMCPY3D_PEER *c, core_stream stream, bool blocking)
@@ -324,10 +335,12 @@ static int copy_3d_peer(const CUDA_MEMCPY3D_PEER *c, core_stream stream, bool bl
     int error = driver_enter(&context);
     if (error || !c || c->srcLOD || c->dstLOD)
         return error ? error : CUDA_ERROR_INVALID_VALUE;
-    if ((error = check_contexts(c->dstContext, c->srcContext)))
-        return error;
     SIDES_3D(c);
-    return copy_box(&to, &from, shape, true, stream, blocking);
+    if ((error = between_begin(c->dstContext, c->srcContext)))
+        return error;
+    error = copy_box(&to, &from, shape, true, stream, blocking);
+    between_end();
+    return error;
 }
 
 CUresult driver_cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,

@@ -208,7 +208,7 @@ cudaError_t runtime_cudaMemcpy3DAsync(const cudaMemcpy3DParms *parameters, cudaS
     return runtime_return(copy_3d(parameters, stream, false));
 }
 
-/* ---- between devices: addresses are unique in the process, so the ordinals are only checked ---- */
+/* ---- between devices: addresses are unique in the process, but for variables at several GPU servers ---- */
 
 static int check_devices(int first, int second)
 {
@@ -220,7 +220,12 @@ static int copy_peer(void *to, int to_device, const void *from, int from_device,
                      bool blocking)
 {
     int error = check_devices(to_device, from_device);
-    return error ? runtime_return(error) : copy(to, from, size, cudaMemcpyDeviceToDevice, stream, blocking);
+    if (error)
+        return runtime_return(error);
+    core_copy_between(core_context_primary(to_device), core_context_primary(from_device));
+    error = copy(to, from, size, cudaMemcpyDeviceToDevice, stream, blocking);
+    core_copy_between(NULL, NULL);
+    return error;
 }
 
 static int copy_3d_peer(const cudaMemcpy3DPeerParms *peer, core_stream stream, bool blocking)
@@ -236,7 +241,10 @@ static int copy_3d_peer(const cudaMemcpy3DPeerParms *peer, core_stream stream, b
         peer->srcArray, peer->srcPos, peer->srcPtr, peer->dstArray,
         peer->dstPos,   peer->dstPtr, peer->extent, cudaMemcpyDefault,
     };
-    return copy_3d(&plain, stream, blocking);
+    core_copy_between(core_context_primary(peer->dstDevice), core_context_primary(peer->srcDevice));
+    error = copy_3d(&plain, stream, blocking);
+    core_copy_between(NULL, NULL);
+    return error;
 }
 
 cudaError_t runtime_cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t size)

@@ -1,5 +1,5 @@
-// A program with several GPUs that tests/control/gangs.py tells on stdin what to do. It answers each line with one that
-// begins with the same word; errors are CUDA's numbers.
+// A program with several GPUs that tests/control/gangs.py and spread.py tell on stdin what to do. It answers each line
+// with one that begins with the same word; errors are CUDA's numbers.
 //
 //   look            devices, and then whether all are distinct: 1 or 0, SMs and MiB of each
 //   take D MIB      cudaMalloc on device D: its error
@@ -8,9 +8,15 @@
 //   check           what it has kept, after one more kernel on each: words that are wrong, an error
 //   left D          MiB that cudaMemGetInfo says are free on device D, and its total
 //   ring            peer copies and peer access between all pairs: pairs that were tried, words that are wrong
+//   around          peer copies between all pairs: pairs, words that are wrong, the most bytes that one of 16 MiB has
+//                   cost the program's own connections, pairs with peer access
+//   alive           the error of a memset and a synchronisation on each device
 //   end
 #include "../check.h"
 
+#include <dlfcn.h>
+
+#include <cstdint>
 #include <vector>
 
 enum { MOST = 16, WORDS = 1 << 18 };
@@ -39,7 +45,8 @@ static void look()
         MUST(cudaGetDeviceProperties(&all[d], d));
     for (int a = 0; a < devices; a++)
         for (int b = 0; b < a; b++)
-            if (memcmp(&all[a].uuid, &all[b].uuid, sizeof all[a].uuid) == 0 || all[a].pciBusID == all[b].pciBusID)
+            if (memcmp(&all[a].uuid, &all[b].uuid, sizeof all[a].uuid) == 0 ||
+                (all[a].pciBusID == all[b].pciBusID && all[a].pciDomainID == all[b].pciDomainID))
                 distinct = false;
     printf("look %d %d", devices, distinct);
     for (int d = 0; d < devices; d++)
@@ -170,6 +177,71 @@ static void ring()
     printf("ring %d %ld\n", pairs, wrong);
 }
 
+// As core_statistics of cpu/client/core/api_session.h.
+struct statistics {
+    uint64_t travelled, waited, local, bytes_sent, bytes_received;
+    unsigned lanes;
+};
+
+static uint64_t carried()
+{
+    static void *core = dlopen("libflyt-client.so", RTLD_LAZY | RTLD_NOLOAD);
+    static void (*ask)(statistics *) = core ? (void (*)(statistics *))dlsym(core, "flyt_core_statistics") : nullptr;
+    statistics now = {};
+    if (ask)
+        ask(&now);
+    return now.bytes_sent + now.bytes_received;
+}
+
+static void around()
+{
+    const size_t size = 16 * mib;
+    unsigned char *here[MOST];
+    std::vector<unsigned char> back(size);
+    uint64_t most = 0;
+    long wrong = 0;
+    int pairs = 0, access = 0;
+    for (int d = 0; d < devices; d++) {
+        MUST(cudaSetDevice(d));
+        MUST(cudaMalloc(&here[d], size));
+    }
+    for (int from = 0; from < devices; from++)
+        for (int to = 0; to < devices; to++) {
+            int can;
+            if (from == to)
+                continue;
+            MUST(cudaDeviceCanAccessPeer(&can, to, from));
+            access += can;
+            MUST(cudaSetDevice(from));
+            MUST(cudaMemset(here[from], 16 * from + to, size));
+            MUST(cudaMemcpyPeer(here[to], to, here[from], from, 4));      // what the first copy makes
+            const uint64_t before = carried();
+            MUST(cudaMemcpyPeer(here[to], to, here[from], from, size));
+            const uint64_t cost = carried() - before;
+            most = cost > most ? cost : most;
+            MUST(cudaMemcpy(back.data(), here[to], size, cudaMemcpyDefault));
+            for (unsigned char byte : back)
+                wrong += byte != (unsigned char)(16 * from + to);
+            pairs++;
+        }
+    for (int d = 0; d < devices; d++)
+        MUST(cudaFree(here[d]));
+    printf("around %d %ld %llu %d\n", pairs, wrong, (unsigned long long)most, access);
+}
+
+static void alive()
+{
+    printf("alive");
+    for (int d = 0; d < devices; d++) {
+        cudaError_t error = cudaSetDevice(d);
+        error = error ? error : cudaMemset(kept[d], 1, WORDS);
+        error = error ? error : cudaDeviceSynchronize();
+        cudaGetLastError();
+        printf(" %d", (int)error);
+    }
+    printf("\n");
+}
+
 int main()
 {
     char line[128], word[32];
@@ -198,6 +270,10 @@ int main()
             check();
         else if (!strcmp(word, "ring"))
             ring();
+        else if (!strcmp(word, "around"))
+            around();
+        else if (!strcmp(word, "alive"))
+            alive();
         else
             return strcmp(word, "end") != 0;
         fflush(stdout);

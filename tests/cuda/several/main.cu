@@ -11,6 +11,8 @@
 //   stay URI            asks for a move to that server, and prints why the program stays
 //   traffic             copies of all shapes between device 0 and the last one: prints the most bytes that the
 //                       program's own connections have carried for one of them
+//   peer                peer copies that must wait for work of the other device, and between variables of two devices
+//   names               whether UUIDs and PCI ids of all devices differ and name their devices
 //   cut                 prints "ready" between two copies, waits for a line, then prints what the second one has made
 #include <dlfcn.h>
 #include <unistd.h>
@@ -578,6 +580,62 @@ static int traffic()
     return wrong != 0;
 }
 
+// The copies say nothing of streams: CUDA orders them behind all that both devices have under way.
+static int peer()
+{
+    pair p = pair_make();
+    cudaStream_t other;
+    unsigned here = 0, there = 0;
+    void *at_here, *at_there;
+    MUST(cudaSetDevice(p.last));
+    MUST(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    slow<<<1, 1, 0, other>>>(p.there, 71, TURNS);
+    MUST(cudaSetDevice(0));
+    MUST(cudaMemcpyPeer(p.here, 0, p.there, p.last, 4));
+    printf("behind the other device's work: %u\n", first_of(p.here));
+    for (int d = 0; d < devices; d++) {
+        unsigned value = 100u + (unsigned)d;
+        MUST(cudaSetDevice(d));
+        MUST(cudaMemcpyToSymbol(device_total, &value, sizeof value));
+        MUST(cudaDeviceSynchronize());
+    }
+    MUST(cudaGetSymbolAddress(&at_there, device_total));
+    MUST(cudaSetDevice(0));
+    MUST(cudaGetSymbolAddress(&at_here, device_total));
+    for (int current = 0; current < devices; current += p.last) {
+        MUST(cudaSetDevice(current));
+        MUST(cudaMemcpyPeer(p.here, 0, at_there, p.last, 4));
+        there = first_of(p.here);
+        MUST(cudaMemcpyPeer(p.there, p.last, at_here, 0, 4));
+        here = first_of(p.there);
+        printf("variables: %u %u\n", here, there - (unsigned)p.last);
+    }
+    MUST(cudaMemcpyPeer(at_here, 0, at_there, p.last, 4));
+    MUST(cudaSetDevice(0));
+    MUST(cudaMemcpyFromSymbol(&here, device_total, sizeof here));
+    printf("from variable to variable: %u\n", here - (unsigned)p.last);
+    return 0;
+}
+
+static int names()
+{
+    std::vector<cudaDeviceProp> all((size_t)devices);
+    int same = 0, wrong = 0;
+    for (int d = 0; d < devices; d++) {
+        char bus[32];
+        int found = -1, domain = -1;
+        MUST(cudaGetDeviceProperties(&all[(size_t)d], d));
+        MUST(cudaDeviceGetPCIBusId(bus, sizeof bus, d));
+        MUST(cudaDeviceGetByPCIBusId(&found, bus));
+        MUST(cudaDeviceGetAttribute(&domain, cudaDevAttrPciDomainId, d));
+        wrong += found != d || domain != all[(size_t)d].pciDomainID || (int)strtol(bus, nullptr, 16) != domain;
+        for (int e = 0; e < d; e++)
+            same += memcmp(&all[(size_t)d].uuid, &all[(size_t)e].uuid, sizeof all[0].uuid) == 0;
+    }
+    printf("%d devices, %d same UUIDs, %d wrong places\n", devices, same, wrong);
+    return 0;
+}
+
 static int cut()
 {
     pair p = pair_make();
@@ -616,5 +674,7 @@ int main(int argc, char **argv)
            : strcmp(what, "behind") == 0 ? behind()
            : strcmp(what, "traffic") == 0 ? traffic()
            : strcmp(what, "cut") == 0    ? cut()
+           : strcmp(what, "peer") == 0   ? peer()
+           : strcmp(what, "names") == 0  ? names()
                                          : 2;
 }

@@ -64,9 +64,23 @@ static bool managed(const struct copy_plan *plan)
     return plan->managed_to || plan->managed_from;
 }
 
+/* Between two devices a synchronous copy comes after all that both have under way, and before all that they are given
+   later (programming guide, "Peer-to-Peer Memory Copy"), whatever its stream is. */
+static int copy_devices(struct client_stream *s, const struct copy_plan *plan)
+{
+    int code = context_settle(plan->source);
+    if (!code)
+        code = context_settle(plan->target);
+    if (!code)
+        code = copy_call_reach(s, &plan->span, 0);
+    return code ? code : stream_wait_for(s);
+}
+
 /* On the device alone native does not wait either. */
 static int copy_reach(struct client_stream *s, const struct copy_plan *plan)
 {
+    if (plan->target && plan->source)
+        return copy_devices(s, plan);
     bool wait = plan->blocking && (!(plan->to_device && plan->from_device) || managed(plan));
     return wait ? wait_reached(s, &plan->span) : copy_call_reach(s, &plan->span, 0);
 }
@@ -180,6 +194,12 @@ static int array_side(const struct client_stream *s, const struct core_box *box,
 int copy_side(const struct client_stream *s, const struct core_box *box, const struct core_extent *e,
               struct copy_side *side)
 {
+    return copy_side_at(s->context->session, s, box, e, side);
+}
+
+int copy_side_at(const struct client_session *session, const struct client_stream *s, const struct core_box *box,
+                 const struct core_extent *e, struct copy_side *side)
+{
     struct core_range r;
     uint64_t bytes;
     *side = (struct copy_side){ .kind = CORE_UNKNOWN_MEMORY };
@@ -187,7 +207,7 @@ int copy_side(const struct client_stream *s, const struct core_box *box, const s
         return CORE_INVALID_VALUE;
     if (array_address(box->address))
         return array_side(s, box, e, side);
-    if (!address_lookup_at(s->context->session, box->address, &r))
+    if (!address_lookup_at(session, box->address, &r))
         return CORE_OK;
     bool whole = bytes <= r.size - (box->address - r.base) || address_covers(box->address, bytes);
     side->kind = r.kind;
@@ -195,8 +215,7 @@ int copy_side(const struct client_stream *s, const struct core_box *box, const s
         side->reach = box->address;
         side->managed = r.flags & (CORE_MANAGED | CORE_HOST_MAPPED);
         side->bytes = bytes;
-        if (session_several())
-            side->owner = copy_owner(&r);
+        side->owner = session_several() ? copy_owner(&r) : r.context;
         if (whole && r.context != s->context)
             atomic_store(&s->context->cross_context, true);
         return whole ? CORE_OK : CORE_INVALID_VALUE;
@@ -240,12 +259,23 @@ static void plan_across(const struct client_stream *s, struct copy_plan *plan, c
     plan->source = source->owner;
 }
 
+static _Thread_local struct { const core_context *to, *from; } named;
+
+void core_copy_between(core_context *to, core_context *from)
+{
+    named.to = to;
+    named.from = from;
+}
+
 static int plan_make(const struct client_stream *s, struct copy_plan *plan, enum core_direction stated)
 {
     struct core_box *to = &plan->span.to, *from = &plan->span.from;
     struct core_extent *e = &plan->span.extent;
     struct copy_side target, source;
-    if (copy_side(s, to, e, &target) || copy_side(s, from, e, &source) || contradicts(stated, &target, &source))
+    const struct client_session *here = s->context->session;
+    if (copy_side_at(named.to ? named.to->session : here, s, to, e, &target) ||
+        copy_side_at(named.from ? named.from->session : here, s, from, e, &source) ||
+        contradicts(stated, &target, &source))
         return CORE_INVALID_VALUE;
     if (dense(to, e) && dense(from, e) && !array_address(to->address) && !array_address(from->address))
         *e = (struct core_extent){ copy_bytes(&plan->span), 1, 1 };
@@ -260,6 +290,11 @@ static int plan_make(const struct client_stream *s, struct copy_plan *plan, enum
                                                          : COPY_OUT;
     if (session_several())
         plan_across(s, plan, &target, &source);
+    if (plan->route == COPY_REACH && plan->blocking && target.owner && source.owner &&
+        target.owner->device != source.owner->device) {
+        plan->target = target.owner;
+        plan->source = source.owner;
+    }
     if (plan->route == COPY_REACH) {
         to->address = target.reach;
         from->address = source.reach;

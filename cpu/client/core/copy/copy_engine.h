@@ -16,9 +16,12 @@ struct copy_side {
     bool     pinned;                  /* all of it */
     bool     managed;                 /* device memory that the program may touch; its bytes: */
     uint64_t reach, bytes;
-    core_context *owner;              /* of device memory, where there are several servers */
+    core_context *owner;              /* of device memory */
 };
 int copy_side(const struct client_stream *, const struct core_box *, const struct core_extent *, struct copy_side *);
+/* As copy_side; where addresses of several servers are equal, that of this session is meant. */
+int copy_side_at(const struct client_session *, const struct client_stream *, const struct core_box *,
+                 const struct core_extent *, struct copy_side *);
 
 /* A copy, with its route. The span has the addresses by which the device knows what it reaches. */
 enum copy_route { COPY_HERE, COPY_REACH, COPY_IN, COPY_OUT, COPY_ACROSS };
@@ -29,7 +32,8 @@ struct copy_plan {
     bool             pinned;          /* the program's side is */
     bool             blocking;        /* the caller is a synchronous function */
     uint64_t         managed_to, managed_from;   /* bytes of managed memory from the first to the last one */
-    core_context    *target, *source; /* of COPY_ACROSS: whose memory it is; NULL: the program's */
+    core_context    *target, *source; /* of COPY_ACROSS: whose memory it is; NULL: the program's. Of COPY_REACH: of two
+                                         devices, and the copy is blocking; else NULL */
 };
 
 /* copy_in.c. Sends what is left of a copy to the device; its source may be read now. With LANES_WAIT_NEVER only what

@@ -56,6 +56,7 @@ struct link_end {
     link_listen_result handles;
     link_join_args args;
     link_join_result joined;
+    char address[RPC_ERROR_SIZE];     /* where it connects, if it does */
     struct wire_call call;
 };
 
@@ -84,7 +85,7 @@ static void end_join(struct link_end *end)
 {
     const link_listen_result *theirs = &end->other->handles;
     end->args = (link_join_args){ .link = end->other->session->number,
-                                  .server = end->other->session->uri,
+                                  .server = *end->address ? end->address : end->other->session->uri,
                                   .handles = { theirs->handles.handles_len, theirs->handles.handles_val },
                                   .milliseconds = JOIN_MS };
     wire_prepare(&end->call, FLYT_LINK_JOIN, ENCODE(link_join_args), &end->args, ENCODE(link_join_result),
@@ -100,10 +101,18 @@ static bool end_calls(const struct link_end *end)
                   end->other->handles.handles.handles_val[0] + FLYT_LINK_HANDLE_TURN, FLYT_LINK_HANDLE_TURN_SIZE) > 0;
 }
 
-/* Both at a time: each waits for the other one. The end that connects fails at once where it may not. */
+/* Both at a time: each waits for the other one. The end that connects fails at once where it may not. Under the lock
+   `making`. */
 static int ends_join(struct link_end *calls, const char **why)
 {
     struct link_end *waits = calls->other;
+    static char said[RPC_ERROR_SIZE];
+    const unsigned connections = waits->handles.handles.handles_len;
+    int refused = session_link(calls->session, waits->session, connections, calls->address, said, sizeof said);
+    if (refused) {
+        *why = reason(said);
+        return refused;
+    }
     end_join(waits);
     end_join(calls);
     int code = wire_wait(&calls->call), later;

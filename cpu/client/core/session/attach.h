@@ -16,6 +16,8 @@ struct manager_place {                /* of a GPU server; freed by manager_place
     void    *ticket;
     size_t   ticket_size;
     uint64_t server;                  /* its number in the cluster */
+    uint64_t program;                 /* that has it, likewise */
+    unsigned parts;                   /* further servers that the program has: manager_parts.c */
 };
 /* Whether a client manager is to be asked: where one is, or where one is installed and default_server (unix://) is not
    there. */
@@ -42,10 +44,17 @@ void manager_tell_transport(const char *mode, const char *why);
 /* after a loss: logs what the cluster knows about it. Waits a few seconds at most */
 void manager_tell_why(void);
 /* Whether a client manager has given this program its server; how such a program makes links (manager_prot.x,
-   LINK_OFFER, LINK_TAKE). offer: MANAGER_LINK_OFFER_SIZE bytes; why, address: `size` bytes. 801: refused, and why. */
+   LINK_OFFER, LINK_TAKE). The connection: NULL: the program's. offer: MANAGER_LINK_OFFER_SIZE bytes; why, address: `size` bytes. 801: refused, and why. */
 bool manager_gives_servers(void);
-int manager_offer_link(uint8_t *offer, char *why, size_t size);
-int manager_take_link(const uint8_t *offer, unsigned connections, char *address, char *why, size_t size);
+int manager_offer_link(rpc_client *, uint8_t *offer, char *why, size_t size);
+int manager_take_link(rpc_client *, const uint8_t *offer, unsigned connections, char *address, char *why,
+                      size_t size);
+/* manager_parts.c: a program's further servers, each with a connection of its own. That of the session, counted from 1
+   (its number); lead: as manager_ask said. Keeps session->manager, whose end is the part's. */
+int manager_ask_part(struct client_session *, uint64_t lead, struct manager_place *);
+/* How the server of `calls` is connected to that of `waits`: what to name in LINK_JOIN (`size` bytes). */
+int manager_link_parts(const struct client_session *calls, const struct client_session *waits, unsigned connections,
+                       char *address, char *why, size_t size);
 /* The client manager has ended, and there may be another. Comes back to it; move: that is being carried out, or 0. */
 bool manager_is_away(void);
 bool manager_come_back(uint64_t move);

@@ -23,7 +23,7 @@ int core_link_offer(uint8_t offer[CORE_LINK_OFFER_SIZE], char *why)
     if (code)
         return code;
     pthread_mutex_lock(&asking);
-    code = manager_offer_link(offer, why, CORE_WHY_SIZE);
+    code = manager_offer_link(NULL, offer, why, CORE_WHY_SIZE);
     pthread_mutex_unlock(&asking);
     return code;
 }
@@ -36,7 +36,7 @@ int core_link_take(const uint8_t offer[CORE_LINK_OFFER_SIZE], unsigned connectio
     if (code)
         return code;
     pthread_mutex_lock(&asking);
-    code = manager_take_link(offer, connections, address, why, CORE_WHY_SIZE);
+    code = manager_take_link(NULL, offer, connections, address, why, CORE_WHY_SIZE);
     pthread_mutex_unlock(&asking);
     return code;
 }

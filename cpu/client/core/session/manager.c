@@ -56,6 +56,7 @@ static const struct rpc_procedure procedures[] = {
     [MANAGER_STORE] = { "MANAGER_STORE", RPC_CLASS_SYNC },
     [MANAGER_LINK_OFFER] = { "MANAGER_LINK_OFFER", RPC_CLASS_SYNC },
     [MANAGER_LINK_TAKE] = { "MANAGER_LINK_TAKE", RPC_CLASS_SYNC },
+    [MANAGER_PART] = { "MANAGER_PART", RPC_CLASS_SYNC },
 };
 static const struct rpc_program manager_program = {
     .program = MANAGER_PROGRAM, .version = MANAGER_VERSION_1, .count = sizeof procedures / sizeof *procedures,
@@ -78,8 +79,7 @@ bool manager_wanted(const char *default_server)
     return access(default_config, F_OK) == 0 && access(default_server + strlen("unix://"), F_OK) != 0;
 }
 
-static bool manager_call_on(rpc_client *client, uint32_t procedure, void *encode, void *args, void *decode,
-                            void *result)
+bool manager_call_on(rpc_client *client, uint32_t procedure, void *encode, void *args, void *decode, void *result)
 {
     struct rpc_call call = { .procedure = procedure, .encode = (xdrproc_t)encode, .args = args,
                              .decode = (xdrproc_t)decode,
@@ -156,17 +156,22 @@ static int manager_connect(void)
     return CORE_OK;
 }
 
-static bool say_hello(rpc_client *client, manager_hello_result *result)
+static bool say_hello_as(rpc_client *client, unsigned minor, manager_hello_result *result)
 {
     char name[32], software[VERSION_ROOM];
     snprintf(software, sizeof software, "libflyt-client %s", flyt_version);
     snprintf(name, sizeof name, "pid-%d", (int)getpid());
-    manager_hello_args args = { .major = MANAGER_MAJOR, .minor = MANAGER_MINOR, .role = MANAGER_ROLE_PROGRAM,
+    manager_hello_args args = { .major = MANAGER_MAJOR, .minor = minor, .role = MANAGER_ROLE_PROGRAM,
                                 .name = name,
                                 .software = software, .incarnation = (u_quad_t)getpid() };
     memset(result, 0, sizeof *result);
     return manager_call_on(client, MANAGER_HELLO, (void *)(uintptr_t)xdr_manager_hello_args, &args,
                            (void *)(uintptr_t)xdr_manager_hello_result, result);
+}
+
+static bool say_hello(rpc_client *client, manager_hello_result *result)
+{
+    return say_hello_as(client, MANAGER_MINOR, result);
 }
 
 static int manager_hello(void)
@@ -229,6 +234,8 @@ bool manager_take_grant(const manager_grant *grant, struct manager_place *place)
     if (!place->ticket || !place->count)
         return false;
     place->server = grant->server;
+    place->program = grant->prog;
+    place->parts = grant->sharing / MANAGER_GRANT_PARTS;
     place->ticket_size = grant->ticket.ticket_len;
     if (place->ticket_size)
         memcpy(place->ticket, grant->ticket.ticket_val, place->ticket_size);
@@ -253,18 +260,23 @@ static int manager_take(manager_answer *answer, struct manager_place *place)
     return CORE_OK;
 }
 
+void manager_executable(char path[MANAGER_MAX_PATH + 1])
+{
+    ssize_t length = readlink("/proc/self/exe", path, MANAGER_MAX_PATH);
+    path[length > 0 ? length : 0] = 0;
+}
+
 int manager_ask(struct manager_place *place)
 {
     char executable[MANAGER_MAX_PATH + 1];
     memset(place, 0, sizeof *place);
+    manager_executable(executable);
     rpc_client_destroy(manager);
     manager = NULL;
     manager_progress_at = NULL;
     int code = manager_connect();
     if (code || (code = manager_hello()))
         return code;
-    ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
-    executable[length > 0 ? length : 0] = 0;
     manager_attach_args args = { .executable = executable };
     manager_wait_wish(&args);
     manager_answer answer;
@@ -464,14 +476,15 @@ static int link_answer(bool answered, const manager_status *status, char *why, s
 
 _Static_assert((int)MANAGER_LINK_OFFER_SIZE == (int)CORE_LINK_OFFER_SIZE, "an offer travels as it is");
 
-int manager_offer_link(uint8_t *offer, char *why, size_t size)
+int manager_offer_link(rpc_client *client, uint8_t *offer, char *why, size_t size)
 {
     manager_link_offer args = { 0 };
     manager_link_offer_result result;
     memset(&result, 0, sizeof result);
     bool answered = links_known() &&
-                    manager_call(MANAGER_LINK_OFFER, (void *)(uintptr_t)xdr_manager_link_offer, &args,
-                                 (void *)(uintptr_t)xdr_manager_link_offer_result, &result);
+                    manager_call_on(client ? client : manager, MANAGER_LINK_OFFER,
+                                    (void *)(uintptr_t)xdr_manager_link_offer, &args,
+                                    (void *)(uintptr_t)xdr_manager_link_offer_result, &result);
     int code = link_answer(answered, &result.status, why, size);
     if (!code && result.offer.offer_len != MANAGER_LINK_OFFER_SIZE)
         code = CORE_UNKNOWN;
@@ -481,7 +494,8 @@ int manager_offer_link(uint8_t *offer, char *why, size_t size)
     return code;
 }
 
-int manager_take_link(const uint8_t *offer, unsigned connections, char *address, char *why, size_t size)
+int manager_take_link(rpc_client *client, const uint8_t *offer, unsigned connections, char *address, char *why,
+                      size_t size)
 {
     manager_link_take args = { .connections = connections };
     manager_link_take_result result;
@@ -489,8 +503,9 @@ int manager_take_link(const uint8_t *offer, unsigned connections, char *address,
     args.offer.offer_val = (char *)(uintptr_t)offer;
     memset(&result, 0, sizeof result);
     bool answered = links_known() &&
-                    manager_call(MANAGER_LINK_TAKE, (void *)(uintptr_t)xdr_manager_link_take, &args,
-                                 (void *)(uintptr_t)xdr_manager_link_take_result, &result);
+                    manager_call_on(client ? client : manager, MANAGER_LINK_TAKE,
+                                    (void *)(uintptr_t)xdr_manager_link_take, &args,
+                                    (void *)(uintptr_t)xdr_manager_link_take_result, &result);
     int code = link_answer(answered, &result.status, why, size);
     if (!code)
         snprintf(address, size, "%s", result.address);
@@ -511,8 +526,7 @@ static bool tell_thawed(rpc_client *client)
 {
     char executable[MANAGER_MAX_PATH + 1];
     manager_plain_result result;
-    ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
-    executable[length > 0 ? length : 0] = 0;
+    manager_executable(executable);
     manager_attach_args args = { .executable = executable };
     memset(&result, 0, sizeof result);
     bool known = manager_call_on(client, MANAGER_THAWED, (void *)(uintptr_t)xdr_manager_attach_args, &args,
@@ -542,11 +556,7 @@ static bool resume(rpc_client *client, uint64_t move)
     return back;
 }
 
-/* AWAY: nobody answers. UNKNOWN: the client manager does not know this program. */
-enum back { BACK, AWAY, UNKNOWN };
-
-/* The old client is kept: another thread may be about to look at it. */
-static enum back back_try(uint64_t move)
+static rpc_client *connect_again(void)
 {
     char uri[4096], error[RPC_ERROR_SIZE] = "";
     rpc_channel *channel;
@@ -555,8 +565,34 @@ static enum back back_try(uint64_t move)
     snprintf(uri, sizeof uri, "%s%s", strncmp(given, "unix://", 7) ? "unix://" : "", given);
     if (rpc_channel_connect(uri, MANAGER_HURRY_MS, &channel, error) != 0 ||
         rpc_client_create(channel, &manager_program, MANAGER_DEAD_SECONDS, NULL, NULL, &client, error) != 0)
-        return AWAY;
+        return NULL;
     rpc_client_set_spinning(client, false);
+    return client;
+}
+
+rpc_client *manager_open_another(unsigned minor)
+{
+    manager_hello_result hello;
+    rpc_client *client = connect_again();
+    if (!client)
+        return NULL;
+    bool welcome = say_hello_as(client, minor, &hello) && hello.status.code == MANAGER_OK;
+    xdr_free((xdrproc_t)xdr_manager_hello_result, &hello);
+    if (welcome)
+        return client;
+    rpc_client_destroy(client);
+    return NULL;
+}
+
+/* AWAY: nobody answers. UNKNOWN: the client manager does not know this program. */
+enum back { BACK, AWAY, UNKNOWN };
+
+/* The old client is kept: another thread may be about to look at it. */
+static enum back back_try(uint64_t move)
+{
+    rpc_client *client = connect_again();
+    if (!client)
+        return AWAY;
     if (!resume(client, move)) {
         const bool lost = rpc_client_lost(client);
         rpc_client_destroy(client);
@@ -632,6 +668,9 @@ void manager_abandon(void)
 {
     if (manager)
         rpc_client_abandon(manager);
+    for (struct client_session *session = core_session.next; session; session = session->next)
+        if (session->manager)
+            rpc_client_abandon(session->manager);
     manager = NULL;
     manager_progress_at = NULL;
 }

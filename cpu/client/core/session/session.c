@@ -405,8 +405,8 @@ static int attach_once(const struct manager_place *place)
     if (core_perf.no_spin)
         rpc_client_set_spinning(core_session.client, false);
     if ((code = attach_hello(place)) || (code = attach_check()) || (code = attach_window()) ||
-        (code = several_attach()) || (recover_watch(), code = device_snapshot()) || (code = objects_open()) ||
-        (code = helpers_start()))
+        (code = several_attach(place->count ? place : NULL)) || (recover_watch(), code = device_snapshot()) ||
+        (code = objects_open()) || (code = helpers_start()))
         sessions_shutdown();   /* kept: nobody frees what a late caller may look at */
     else if (!device_count() || client_device_find(0)->wire)
         grant_refuse();
@@ -439,7 +439,11 @@ static int attach_session(const struct manager_place *place)
 static int attach_managed(struct manager_place *place)
 {
     int code = manager_ask(place);
-    if (!code && !env_get("FLYT_RECOVERY"))
+    if (!code && (code = several_expect(place->parts)) == CORE_OK && session_several()) {
+        several_setup();
+        recover_setup("off");
+    }
+    if (!code && !session_several() && !env_get("FLYT_RECOVERY"))
         recover_ask();
     if (!code)
         recover_bound();

@@ -1,6 +1,6 @@
 /*
- * several.c: a program with several GPU servers. FLYT_SERVER=URI,URI,... names them; its devices are those of the
- * first, then those of the second, and so on.
+ * several.c: a program with several GPU servers. FLYT_SERVER=URI,URI,... names them, or the client manager does; its
+ * devices are those of the first, then those of the second, and so on.
  *
  * The first session is set up as that of any program (session.c). The others take the same window (WINDOW_TAKE), so an
  * address means the same memory wherever it is named, and ids are the process's own in any case. What the servers
@@ -9,6 +9,8 @@
  */
 #include "several.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,6 +84,26 @@ int several_split(const char *uris)
     return CORE_OK;
 }
 
+int several_expect(unsigned more)
+{
+    struct client_session *session = &core_session;
+    for (; more; more--) {
+        session = session->next ? session->next : session->number + 1 < SESSIONS_MOST ? session_new() : NULL;
+        if (!session)
+            return CORE_OUT_OF_MEMORY;
+        session->managed = true;
+    }
+    return CORE_OK;
+}
+
+static int link_by_hand(const struct client_session *calls, const struct client_session *waits, unsigned connections,
+                        char *address, char *why, size_t size)
+{
+    (void)calls, (void)connections, (void)why;
+    snprintf(address, size, "%s", waits->uri);
+    return CORE_OK;
+}
+
 void several_setup(void)
 {
     const char *wish = env_get("FLYT_RECOVERY");
@@ -93,19 +115,39 @@ const char *several_stay(void) { return session_several() ? "the program has sev
 
 /* ---- connecting ---- */
 
-static int connect_to(struct client_session *session)
+static int reach(const char *uri, const struct manager_place *place, rpc_channel **channel, char *error)
+{
+    attach_wait_stage("the GPU server at %.*s", (int)strcspn(uri, "?"), uri);
+    int status = rpc_channel_connect_within(uri, attach_wait_ms(REACH_CONNECT_MS),
+                                            attach_wait_ms(REACH_CONNECT_MS + RPC_HANDSHAKE_MS), place->ticket,
+                                            place->ticket_size, channel, error);
+    return status ? status : reach_memory(uri, NULL, channel, error);
+}
+
+/* At the first of its addresses that can be used. */
+static int reach_any(struct client_session *session, const struct manager_place *place, rpc_channel **channel,
+                     char *error)
+{
+    int status = place->count ? -ENOENT : reach(session->uri, place, channel, error);
+    for (unsigned i = 0; i < place->count && status; i++) {
+        free(session->uri);
+        session->uri = strdup(place->uris[i]);
+        status = session->uri ? reach(session->uri, place, channel, error) : -ENOMEM;
+    }
+    return status;
+}
+
+static int connect_to(struct client_session *session, const struct manager_place *place)
 {
     rpc_channel *channel = NULL;
     char error[RPC_ERROR_SIZE] = "";
-    const char *uri = session->uri;
-    attach_wait_stage("the GPU server at %.*s", (int)strcspn(uri, "?"), uri);
-    if (rpc_channel_connect_within(uri, attach_wait_ms(REACH_CONNECT_MS),
-                                   attach_wait_ms(REACH_CONNECT_MS + RPC_HANDSHAKE_MS), NULL, 0, &channel, error) ||
-        reach_memory(uri, NULL, &channel, error)) {
-        log_error("no GPU server answers at %s: %s. Start cricket-rpc-server there, or take it out of FLYT_SERVER", uri,
-                  error);
+    if (reach_any(session, place, &channel, error)) {
+        log_error("no GPU server answers at %s: %s. %s", session->uri, error,
+                  session->managed ? "The cluster says that it is there: is a firewall between?"
+                                   : "Start cricket-rpc-server there, or take it out of FLYT_SERVER");
         return CORE_SYSTEM_NOT_READY;
     }
+    const char *uri = session->uri;
     int silence = session_dead_seconds ? session_dead_seconds : rpc_silence_seconds();
     if (rpc_client_create(channel, &rpc_flyt_program, silence, session_lost, session, &session->client, error) < 0) {
         log_error("cannot use the connection to %s: %s", uri, error);
@@ -118,10 +160,11 @@ static int connect_to(struct client_session *session)
     return CORE_OK;
 }
 
-static int greet(struct client_session *session)
+static int greet(struct client_session *session, const struct manager_place *place)
 {
     hello_result *hello = &session->hello;
-    int code = reach_hello(session, session->client, NULL, 0, (flyt_wish){ 0 }, capability_ask(), hello);
+    int code = reach_hello(session, session->client, place->ticket, place->ticket_size, (flyt_wish){ 0 },
+                           capability_ask(), hello);
     if (!hello->major)
         log_error("what listens at %s does not answer as a GPU server", session->uri);
     else if (hello->major != FLYT_PROTOCOL_MAJOR)
@@ -174,12 +217,25 @@ static void agree(const struct client_session *session)
         core_session.driver_version = session->hello.driver_version;
 }
 
-int several_attach(void)
+static int attach_one(struct client_session *session, const struct manager_place *lead)
 {
+    struct manager_place place = { 0 };
+    int code = lead ? manager_ask_part(session, lead->program, &place) : CORE_OK;
+    if (!code)
+        code = connect_to(session, &place);
+    if (!code)
+        code = greet(session, &place);
+    manager_place_free(&place);
+    return code ? code : take_window(session);
+}
+
+int several_attach(const struct manager_place *lead)
+{
+    session_link = lead ? manager_link_parts : link_by_hand;
     note_links(&core_session);
     for (struct client_session *session = core_session.next; session; session = session->next) {
-        int code = connect_to(session);
-        if (code || (code = greet(session)) || (code = take_window(session)))
+        int code = attach_one(session, lead);
+        if (code)
             return code;
         log_info("Flyt %s is connected to %s (%s), too", flyt_version, session->uri,
                  session->hello.server ? session->hello.server : "");

@@ -6,11 +6,15 @@
 
 /* From the text of FLYT_SERVER: the first session's uri, and a session for each further one. A result code. */
 int  several_split(const char *uris);
+/* In a cluster: so many sessions behind the first one. A result code. */
+int  several_expect(unsigned more);
 /* There are several: says which of the program's settings do not apply. */
 void several_setup(void);
 /* At attach, when the first session has its window: connects the others, and agrees on the same window with them. Then
-   the first session's facts are those that all have in common. A result code; an error has been explained. */
-int  several_attach(void);
+   the first session's facts are those that all have in common. A result code; an error has been explained.
+   lead: what the client manager said of the program; NULL: FLYT_SERVER has named the servers. */
+struct manager_place;
+int  several_attach(const struct manager_place *lead);
 /* Why a program with several servers cannot move, be suspended or written into a file; NULL: it has one. */
 const char *several_stay(void);
 

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@
 #include "state.h"
 
 enum { MAX_THREADS = 1, MAX_BLOCK_X = 2, MAX_GRID_X = 5, MAX_SHARED = 8, MAX_PITCH = 11, CAN_MAP_HOST = 19,
-       MANAGED_MEMORY = 83, POSIX_DESCRIPTORS = 103, MEMORY_POOLS = 115, POOL_HANDLES = 119,
+       PCI_DOMAIN = 50, MANAGED_MEMORY = 83, POSIX_DESCRIPTORS = 103, MEMORY_POOLS = 115, POOL_HANDLES = 119,
        STREAM_OPERATIONS_64 = 122, IPC_EVENTS = 125, HOST_NUMA_MAPPINGS = 141, HOST_MAPPINGS = 145,
        ATTRIBUTES_BY_NUMBER = 512 };
 
@@ -213,6 +214,47 @@ const struct core_limits *core_find_limits(int device)
     return core_attach() == CORE_OK && client_device_find(device) ? &limits[device] : &none;
 }
 
+static bool same_uuid(const flyt_device *a, const flyt_device *b)
+{
+    return memcmp(a->uuid, b->uuid, sizeof a->uuid) == 0;
+}
+
+static bool same_bus(const flyt_device *a, const flyt_device *b)
+{
+    return a->pci_bus_id && b->pci_bus_id && strcasecmp(a->pci_bus_id, b->pci_bus_id) == 0;
+}
+
+/* Servers number their GPUs on their own: all software GPUs have the UUIDs of their numbers, and GPUs of two machines
+   may have the same place on their buses. To the program they differ, as GPUs of one machine do: by the number of their
+   server in the last but one byte of the UUID, and in the PCI domain. The string stays to the end of the process. */
+static bool tell_apart(flyt_device *all, int at, unsigned session)
+{
+    flyt_device *device = &all[at];
+    unsigned domain, bus, slot, function = 0;
+    char text[32];
+    bool uuid = false, place = false;
+    for (int i = 0; i < at; i++) {
+        uuid |= same_uuid(&all[i], device);
+        place |= same_bus(&all[i], device);
+    }
+    if (uuid)
+        device->uuid[FLYT_UUID_SIZE - 2] ^= (char)session;
+    if (!place || sscanf(device->pci_bus_id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3)
+        return true;
+    snprintf(text, sizeof text, "%04x:%02x:%02x.%x", (domain + session) & 0xffff, bus & 0xff, slot & 0xff,
+             function & 0xf);
+    device->pci_bus_id = strdup(text);
+    return device->pci_bus_id != NULL;
+}
+
+/* The domain is an attribute, too. */
+static void take_domain(struct table *t)
+{
+    unsigned domain;
+    if (t->known[PCI_DOMAIN] && t->device.public.pci_bus_id && sscanf(t->device.public.pci_bus_id, "%x:", &domain) == 1)
+        t->values[PCI_DOMAIN] = (int)domain;
+}
+
 /* The devices of all servers, in the order of these. *first: the place of each session's first one; behind them the
    number of all. The strings stay the sessions'. NULL: no memory. */
 static flyt_device *all_devices(int first[SESSIONS_MOST + 1])
@@ -225,6 +267,11 @@ static flyt_device *all_devices(int first[SESSIONS_MOST + 1])
         first[session->number] = count;
         for (u_int i = 0; i < session->hello.devices.devices_len && count < FLYT_MAX_DEVICES; i++)
             all[count++] = session->hello.devices.devices_val[i];
+        for (int i = first[session->number]; i < count && session->number; i++)
+            if (!tell_apart(all, i, session->number)) {
+                free(all);
+                return NULL;
+            }
         first[session->number + 1] = count;
     }
     return all;
@@ -268,11 +315,13 @@ int device_snapshot(void)
                                           .priority_greatest = from->priority_greatest };
         memcpy(d->public.uuid, from->uuid, sizeof d->public.uuid);
         take_attributes(&devices[i], from);
+        if (d->session->number)
+            take_domain(&devices[i]);
         take_limits(&limits[i], &devices[i]);
     }
     for (int i = count; i < FLYT_MAX_DEVICES; i++)
         limits[i].pitch = SIZE_MAX;
-    free(all);
+    free(all);                        /* not its strings, which the devices have */
     devices_count = count;
     atomic_store_explicit(&core_known_limits, limits, memory_order_release);
     return CORE_OK;

@@ -26,6 +26,7 @@ enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_MOVING, STATE_FAILED
 #define LOSS_SAID_NS CLOCK_NS_PER_SECOND
 
 struct client_session core_session = { .events = { .lock = PTHREAD_MUTEX_INITIALIZER } };
+session_link_way *session_link;
 
 static atomic_uint_fast64_t changes;
 

@@ -23,6 +23,7 @@ struct client_session {
     hello_result hello;               /* kept: the devices' strings live here */
     atomic_int  sticky, latched;
     atomic_uint_fast64_t serial, confirmed;     /* wire.c: of the waited calls, sent and answered */
+    rpc_client *manager;              /* of a further server of a program in a cluster: manager_parts.c; else NULL */
     bool        box_links, link_views; /* the server can be linked to others for copies: copy/link_copy.c */
     struct { bool told, untold, telling; char reason[RPC_ERROR_SIZE]; } loss;  /* state.c */
     struct rpc_shared_memory shared;  /* progress.c: numbers NULL: no numbers are published */
@@ -45,6 +46,12 @@ extern struct client_session core_session;
 enum { SESSIONS_MOST = 16 };
 /* Several GPU servers: moves, recovery and all that passes through memory of one server are not for such a program. */
 static inline bool session_several(void) { return core_session.next != NULL; }
+
+/* What to name in LINK_JOIN at the end that connects (`size` bytes), or a result code and why (`size` bytes). */
+typedef int session_link_way(const struct client_session *calls, const struct client_session *waits,
+                             unsigned connections, char *address, char *why, size_t size);
+/* Several servers: how they are linked. */
+extern session_link_way *session_link;
 
 /* Every public function begins with this: 0 when the session can be used, else the code to return. Of several sessions:
    when some can. */
