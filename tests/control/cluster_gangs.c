@@ -154,8 +154,13 @@ static void begin_two(uint32_t minor)
 {
     begin("virt-server-auto-deallocate = { grace-period = 0.1; };\n", 2);
     node_open(&n2, "n2", 2, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
-    many = (struct fake_client){ .minor = minor };
     entitle(&many, "many", 4, 8);
+    if (!minor)
+        return;
+    client_close(&many);
+    many.minor = minor;
+    client_open(&many);
+    rig_until(many.registered, SOON_MS);
 }
 
 TEST(test_several_nodes)

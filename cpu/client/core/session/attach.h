@@ -44,7 +44,8 @@ void manager_tell_transport(const char *mode, const char *why);
 /* after a loss: logs what the cluster knows about it. Waits a few seconds at most */
 void manager_tell_why(void);
 /* Whether a client manager has given this program its server; how such a program makes links (manager_prot.x,
-   LINK_OFFER, LINK_TAKE). The connection: NULL: the program's. offer: MANAGER_LINK_OFFER_SIZE bytes; why, address: `size` bytes. 801: refused, and why. */
+   LINK_OFFER, LINK_TAKE). The connection: NULL: the program's. offer: MANAGER_LINK_OFFER_SIZE bytes; why, address:
+   `size` bytes. 801: refused, and why. */
 bool manager_gives_servers(void);
 int manager_offer_link(rpc_client *, uint8_t *offer, char *why, size_t size);
 int manager_take_link(rpc_client *, const uint8_t *offer, unsigned connections, char *address, char *why,
