@@ -78,6 +78,20 @@ static void fail(struct comm_run *run, unsigned i, int status)
     comm_context_fail(run->context, status, why);
 }
 
+/* Under the lock. */
+static bool is_over(const struct comm_run *run)
+{
+    bool all = run->complete == run->work->plan->count;
+    return run->inside == 0 && (all || (run->status && run->active == 0));
+}
+
+/* Under the lock. The caller is woken when the run is over only: a step more is nothing to it. */
+static void wake(struct comm_run *run)
+{
+    if (is_over(run))
+        pthread_cond_signal(&run->changed);
+}
+
 static void drive(struct comm_run *run);
 
 static void transfer_done(struct comm_transfer *t)
@@ -105,7 +119,7 @@ static void transfer_done(struct comm_transfer *t)
     drive(run);
     pthread_mutex_lock(&run->lock);
     run->inside--;
-    pthread_cond_signal(&run->changed);
+    wake(run);
     pthread_mutex_unlock(&run->lock);
 }
 
@@ -158,8 +172,7 @@ static void drive(struct comm_run *run)
         else
             complete(run, i);
     }
-    if (run->complete == run->work->plan->count || (run->status && run->active == 0))
-        pthread_cond_signal(&run->changed);
+    wake(run);
     pthread_mutex_unlock(&run->lock);
 }
 
@@ -226,12 +239,6 @@ static void late(struct comm_run *run)
     }
     pthread_mutex_unlock(&run->lock);
     comm_context_fail(run->context, -ETIMEDOUT, why);
-}
-
-static bool is_over(const struct comm_run *run)
-{
-    bool all = run->complete == run->work->plan->count;
-    return run->inside == 0 && (all || (run->status && run->active == 0));
 }
 
 static void wait_for(struct comm_run *run, uint64_t deadline)

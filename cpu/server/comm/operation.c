@@ -78,11 +78,21 @@ void operation_carry_out(struct server_comm_operation *o)
     if (o->status != 0)
         return;
     tell_written(o);
-    if (o->gated)
-        gate_pass(o->stream, o->ticket);
+    if (!o->gated)
+        return;
+    gate_pass(o->inside.session, o->stream, o->ticket);
+    completion_poll(o->inside.session, o->stream); /* who waits for the stream is answered from here */
 }
 
 /* ---- the end ---- */
+
+/* Under comms.lock. A thread that would find nothing to do is left asleep. */
+static void wake_if_due(struct server_comm *comm)
+{
+    struct list *first = list_first(&comm->queue);
+    if (first ? LIST_OBJECT(first, struct server_comm_operation, queued)->ready : comm->closing)
+        pthread_cond_signal(&comm->wake);
+}
 
 static void operation_free(struct server_comm_operation *o)
 {
@@ -92,7 +102,7 @@ static void operation_free(struct server_comm_operation *o)
     pthread_mutex_lock(&comms->lock);
     list_remove(&o->queued);
     o->comm->operations--;
-    pthread_cond_signal(&o->comm->wake); /* it may go now, or the next one may be ready */
+    wake_if_due(o->comm); /* it may go now, or the next one may be ready */
     pthread_mutex_unlock(&comms->lock);
     stream_drop(session, o->stream);
     free(o->messages);
@@ -105,7 +115,7 @@ static void operation_end(struct server_comm_operation *o, CUresult r)
     if (r != CUDA_SUCCESS && !o->comm->aborted)
         report_latch(o->inside.session, r);
     if (o->gated)
-        gate_pass(o->stream, o->ticket);
+        gate_pass(o->inside.session, o->stream, o->ticket);
     operation_free(o);
 }
 
@@ -123,7 +133,7 @@ static void operation_begin(struct server_comm_operation *o)
     o->begun = true;
     pthread_mutex_lock(&comms->lock);
     o->ready = true;
-    pthread_cond_signal(&o->comm->wake);
+    wake_if_due(o->comm);
     pthread_mutex_unlock(&comms->lock);
 }
 
@@ -228,7 +238,7 @@ void comms_release_all(struct session *session, struct context *context)
             continue;
         o->cancelled = true;
         if (o->gated)
-            gate_pass(o->stream, o->ticket);
+            gate_pass(o->inside.session, o->stream, o->ticket);
         pthread_mutex_lock(&comms->lock);
         bool given_up = !o->begun;
         if (given_up) { /* the thread would wait for its turn, and this one for those behind it */

@@ -63,6 +63,8 @@ static void gpu_fill_software(void *library, struct gpu *gpu)
     *(void **)&gpu->place_module = dlsym(library, "softgpu_place_module");
     *(void **)&gpu->module_place = dlsym(library, "softgpu_module_place");
     *(void **)&gpu->host_view = dlsym(library, "softgpu_host_view");
+    *(void **)&gpu->told = dlsym(library, "softgpu_told");
+    *(void **)&gpu->look = dlsym(library, "softgpu_look");
 }
 
 /* Fills the table from the driver that dlopen gave; path is for messages. */

@@ -67,6 +67,10 @@ struct gpu {
     /* The software GPU's: where this process finds device memory that is mapped, all of it for reading and writing, or
        NULL. written: bytes have come there in this way. NULL elsewhere. */
     void *(*host_view)(uint64_t address, uint64_t size, bool written);
+    /* The software GPU's: values in the memory at this address change only where `look` is called behind that, so that
+       streams which wait for them go on at once, and nobody looks often. NULL elsewhere. */
+    void (*told)(uint64_t address);
+    void (*look)(void);
 };
 
 enum { GPU_ERROR_SIZE = 512 };

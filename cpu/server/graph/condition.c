@@ -55,7 +55,7 @@ static void condition_free(struct condition *condition)
 static void condition_end(struct condition *condition)
 {
     struct session *session = condition->inside.session;
-    gate_pass(condition->outer, condition->ticket);
+    gate_pass(session, condition->outer, condition->ticket);
     condition_free(condition);
     if (atomic_load(&session->executor.deferred_calls))
         executor_kick(session);                       /* one may have waited for the bytes */
@@ -70,7 +70,7 @@ void conditions_release_all(struct session *session, struct context *context)
         if (context && condition->outer->context != context)
             continue;
         condition->cancelled = true;
-        gate_pass(condition->outer, condition->ticket);
+        gate_pass(session, condition->outer, condition->ticket);
     }
 }
 

@@ -198,7 +198,7 @@ static struct environment *environment_of_client(struct session *session, uint64
 
 static void place_end(struct stream_place *place)
 {
-    gate_pass(place->outer, place->ticket);
+    gate_pass(place->inside.session, place->outer, place->ticket);
     list_remove(&place->of_all);
     uploaded_drop(place->inside.session, place->uploaded);
     stream_drop(place->inside.session, place->outer);
@@ -398,7 +398,7 @@ void device_graphs_release_all(struct session *session, struct context *context)
     for (struct list *link = list_first(&set->places); link; link = list_next(&set->places, link)) {
         struct stream_place *place = LIST_OBJECT(link, struct stream_place, of_all);
         if (!context || place->outer->context == context)
-            gate_pass(place->outer, place->ticket);
+            gate_pass(place->inside.session, place->outer, place->ticket);
     }
     pthread_mutex_unlock(&all.lock);
 }

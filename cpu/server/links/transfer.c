@@ -90,7 +90,7 @@ static void transfer_end(struct link_transfer *t, CUresult r)
     if (r != CUDA_SUCCESS && !t->asked.boxed)
         report_latch(session, r);
     if (t->gated)
-        gate_pass(t->stream, t->ticket);
+        gate_pass(t->inside.session, t->stream, t->ticket);
     if (t->copies) {
         t->state = TRANSFER_LEAVES;
         if (inside_wait(&t->inside, t->stream, false) == CUDA_SUCCESS) {
@@ -249,7 +249,7 @@ void links_release_all(struct session *session, struct context *context)
         if (t->state == TRANSFER_POSTED)
             wait_until_over(links, t);
         if (t->gated)
-            gate_pass(t->stream, t->ticket);
+            gate_pass(t->inside.session, t->stream, t->ticket);
     }
 }
 

@@ -31,6 +31,8 @@ static CUresult gates_make(struct session *session, struct context *context)
     }
     memset(memory, 0, HOST_FUNCTION_GATES * sizeof(uint32_t));
     context->gates = memory;
+    if (session->gpu->told && session->gpu->look)
+        session->gpu->told((uint64_t)(uintptr_t)memory);
     return CUDA_SUCCESS;
 }
 
@@ -88,12 +90,19 @@ CUresult gate_wait(struct session *session, struct stream *stream, uint32_t *tic
     return session->gpu->StreamWaitValue32(stream->handle, stream->gate_address, *ticket, CU_STREAM_WAIT_VALUE_GEQ);
 }
 
-void gate_pass(struct stream *stream, uint32_t ticket)
+void gate_look(const struct session *session)
+{
+    if (session->gpu->look)
+        session->gpu->look();
+}
+
+void gate_pass(const struct session *session, struct stream *stream, uint32_t ticket)
 {
     uint32_t *gate = stream->gate, now = gate ? __atomic_load_n(gate, __ATOMIC_ACQUIRE) : ticket;
     while ((int32_t)(ticket - now) > 0 && /* a thread that opens it further must not be undone */
            !__atomic_compare_exchange_n(gate, &now, ticket, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
         ;
+    gate_look(session);
 }
 
 void gate_give(struct stream *stream)

@@ -48,10 +48,12 @@ static void gate_open(struct host_function *function)
 {
     FLYT_ASSERT_HELD(&function->session->host_functions->lock);
     function->ended = true;
-    if (function->gate)
+    if (function->gate) {
         __atomic_store_n(function->gate, function->ticket, __ATOMIC_RELEASE);
-    else
+        gate_look(function->session);
+    } else {
         pthread_cond_signal(&function->go);
+    }
 }
 
 static void host_function_free(struct host_function *function)

@@ -36,7 +36,9 @@ CUresult gate_seen_take(struct session *, struct stream *);         /* its word 
 CUresult gate_wait(struct session *, struct stream *, uint32_t *ticket);
 /* Opens it for those who wait for a ticket up to this one. Tickets rise: a gate that has been opened further stays
    so. */
-void gate_pass(struct stream *, uint32_t ticket);
+void gate_pass(const struct session *, struct stream *, uint32_t ticket);
+/* A gate was opened: the stream need not wait until the driver looks. */
+void gate_look(const struct session *);
 void gate_give(struct stream *);                                  /* the stream is gone: another may have its gate */
 
 #endif

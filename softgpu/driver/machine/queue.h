@@ -96,7 +96,8 @@ struct sgd_op {
             uint64_t address, value, since;
             bool wide;
             unsigned flags;
-        } value;                         /* since: when it came to the head */
+            bool told;
+        } value;                         /* since: when it came to the head; told: see struct sgd_memory */
         uint64_t address;                /* FREE */
     };
 };

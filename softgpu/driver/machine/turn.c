@@ -103,6 +103,13 @@ static void values_soon(uint64_t when)
 /* Memory may have changed: streams that wait for a value look again. */
 static void sgd_queue_poke(void) { values_soon(1); }
 
+/* How long a value may go without a look. */
+static uint64_t pause_of(const struct sgd_op *op, uint64_t now)
+{
+    uint64_t pause = op->value.told ? POLL_MOST_NS : (now - op->value.since) / POLL_SHARE;
+    return pause < POLL_LEAST_NS ? POLL_LEAST_NS : pause > POLL_MOST_NS ? POLL_MOST_NS : pause;
+}
+
 static void wait_for_value(struct sgd_op *op)
 {
     FLYT_ASSERT_HELD(&sgd_mutex);
@@ -110,14 +117,15 @@ static void wait_for_value(struct sgd_op *op)
     if (op->waits != SGD_WAITS_FOR_VALUE) {
         op->waits = SGD_WAITS_FOR_VALUE;
         op->value.since = now;
+        const struct sgd_memory *m = sgd_memory_find(op->value.address);
+        op->value.told = m && m->told;
         op->value_next = values;
         op->value_back = &values;
         if (values)
             values->value_back = &op->value_next;
         values = op;
     }
-    uint64_t pause = (now - op->value.since) / POLL_SHARE;
-    values_soon(now + (pause < POLL_LEAST_NS ? POLL_LEAST_NS : pause > POLL_MOST_NS ? POLL_MOST_NS : pause));
+    values_soon(now + pause_of(op, now));
 }
 
 static void wait_until(struct sgd_op *op)
@@ -350,7 +358,7 @@ static void look_at_values(uint64_t now)
     CUresult error;
     uint64_t pause = POLL_MOST_NS;
     for (struct sgd_op *op = values; op; op = op->value_next) {
-        uint64_t own = (now - op->value.since) / POLL_SHARE;
+        uint64_t own = pause_of(op, now);
         pause = own < pause ? own : pause;
         if (sgd_value_reached(op, &error) || error)
             look(op->stream);
@@ -358,7 +366,29 @@ static void look_at_values(uint64_t now)
     uint64_t took = sgd_now() - now;
     values_rest = now + took * (1 + REST_SHARE);
     values_at = 0;
-    values_soon(now + (pause < POLL_LEAST_NS ? POLL_LEAST_NS : pause));
+    values_soon(now + pause);
+}
+
+/* A server that has changed a value in memory which it has told of does not leave that to the timer. */
+__attribute__((visibility("default"))) void softgpu_told(uint64_t address);
+void softgpu_told(uint64_t address)
+{
+    sgd_lock();
+    struct sgd_memory *m = sgd_memory_find(address);
+    if (m)
+        m->told = true;
+    sgd_unlock();
+}
+
+__attribute__((visibility("default"))) void softgpu_look(void);
+void softgpu_look(void)
+{
+    sgd_lock();
+    if (values) {
+        look_at_values(sgd_now());
+        settle();
+    }
+    sgd_unlock();
 }
 
 static uint64_t timer_next(void)
