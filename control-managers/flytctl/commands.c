@@ -80,6 +80,14 @@ const struct command commands[] = {
       command_server_logs },
     { "server", "stop", "ID...", 1, -1, "server", "Stops a GPU server", force_options, command_server_stop },
 
+    { "comm", "list", "", 0, 0, "", "Lists communicators of GPU servers: their ranks, and which are behind the others",
+      comm_list_options, command_comm_list },
+    { "comm", "show", "NAME", 1, 1, "comm",
+      "Shows the ranks of a communicator, each with its newest call; the name may be cut short", NULL,
+      command_comm_show },
+    { "comm", "dump", "NAME", 1, 1, "comm", "Prints what all ranks of a communicator have called lately, as JSON",
+      comm_dump_options, command_comm_dump },
+
     { "program", "list", "", 0, 0, "", "Lists programs, running and waiting", filter_options, command_program_list },
     { "program", "why", "ID", 1, 1, "program", "Says why a program waits, and where it stands in line", NULL,
       command_program_why },

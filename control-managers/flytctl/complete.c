@@ -138,6 +138,8 @@ static void suggest_kind(struct flytctl *ctl, const char *kind, const char *begu
         suggest_all(roles, begun);
     else if (strcmp(kind, "kind") == 0 || strcmp(kind, "kinds") == 0)
         suggest_kinds(kind[4] ? "s" : "", begun);
+    else if (strcmp(kind, "comm") == 0)
+        suggest_communicators(ctl, begun);
     else if (named)
         suggest_named(ctl, named, begun);
 }

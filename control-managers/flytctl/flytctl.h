@@ -325,12 +325,11 @@ int checkpoint_key_file(struct flytctl *, const char *path, uint8_t *key);
 /* ---- commands ---- */
 
 extern const struct option_row node_add_options[], drain_options[], vm_add_options[], vm_set_options[],
-    vm_import_options[], status_options[], events_options[], top_options[], describe_options[],
-    usage_options[], list_options[], logs_options[],
-    change_options[], program_migrate_options[], program_suspend_options[], program_checkpoint_options[],
-    checkpoint_show_options[], program_resume_options[],
-    move_cancel_options[], migrate_options[], migrate_auto_options[], grouping_options[], config_check_options[],
-    ca_create_options[], ca_issue_options[], ca_revoke_options[], node_import_options[];
+    vm_import_options[], status_options[], events_options[], top_options[], describe_options[], usage_options[],
+    list_options[], logs_options[], comm_list_options[], comm_dump_options[], change_options[],
+    program_migrate_options[], program_suspend_options[], program_checkpoint_options[], checkpoint_show_options[],
+    program_resume_options[], move_cancel_options[], migrate_options[], migrate_auto_options[], grouping_options[],
+    config_check_options[], ca_create_options[], ca_issue_options[], ca_revoke_options[], node_import_options[];
 
 int command_vm_add(struct flytctl *), command_vm_set(struct flytctl *), command_vm_remove(struct flytctl *),
     command_vm_list(struct flytctl *), command_vm_show(struct flytctl *), command_vm_import(struct flytctl *),
@@ -341,6 +340,11 @@ int command_node_export(struct flytctl *), command_node_import(struct flytctl *)
 int command_server_list(struct flytctl *), command_server_stop(struct flytctl *),
     command_program_list(struct flytctl *), command_program_kill(struct flytctl *);
 int command_server_logs(struct flytctl *);
+int command_comm_list(struct flytctl *);
+int command_comm_show(struct flytctl *);
+int command_comm_dump(struct flytctl *);
+/* cmd_comm.c: prints the names of communicators that begin so, a line each. */
+void suggest_communicators(struct flytctl *, const char *begun);
 int command_usage(struct flytctl *), command_program_why(struct flytctl *);
 int command_gpu_list(struct flytctl *), command_describe(struct flytctl *);
 int command_status(struct flytctl *), command_events(struct flytctl *), command_top(struct flytctl *),

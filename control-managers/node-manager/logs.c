@@ -26,6 +26,7 @@ struct log_read {
     uint64_t order;
     ctl_log_wish wish;
     bool ended;                  /* the server has */
+    int book;                    /* a descriptor of its communicators' book; -1: that is not wished, or there is none */
     char folder[NODE_PATH_SIZE]; /* of a server that runs: its own; else that of what is kept */
     /* Of the thread, until it has ended. */
     ctl_code code;
@@ -54,6 +55,8 @@ static int open_kept(const struct log_read *read)
 static int open_log(const struct log_read *read)
 {
     char path[NODE_PATH_SIZE];
+    if (read->wish.previous == CTL_LOG_COMMS)
+        return read->book;
     if (read->ended)
         return open_kept(read);
     return snprintf(path, sizeof path, "%s/%s", read->folder, read->wish.previous ? LOG_PREVIOUS : LOG_NAME) <
@@ -101,7 +104,9 @@ static void read_piece(uv_work_t *work)
         read->code = CTL_NOT_FOUND;
         snprintf(read->why, sizeof read->why, "GPU server %llu has %s on this node",
                  (unsigned long long)read->wish.server,
-                 read->wish.previous ? "no log of a process before its last one" : "no log");
+                 read->wish.previous == CTL_LOG_COMMS ? "no communicators"
+                 : read->wish.previous                ? "no log of a process before its last one"
+                                                      : "no log");
     } else {
         read->file = st.st_ino;
         read->size = (uint64_t)st.st_size;
@@ -166,6 +171,7 @@ void log_begin(struct node *node, uint64_t order, const ctl_log_wish *wish)
     read->order = order;
     read->wish = *wish;
     read->ended = !server;
+    read->book = server && wish->previous == CTL_LOG_COMMS ? own_open_file(server, COMM_BOOK_NAME) : -1;
     read->node = node;
     read->work.data = read;
     ctl_code code = CTL_OK;
@@ -176,6 +182,8 @@ void log_begin(struct node *node, uint64_t order, const ctl_log_wish *wish)
     else if (uv_queue_work(loop_uv(node->loop), &read->work, read_piece, was_read) != 0)
         code = explain(read->why, CTL_INTERNAL, "no thread can be had");
     if (code != CTL_OK) { /* else all but `next` is the thread's now */
+        if (read->book >= 0)
+            close(read->book);
         read->code = code;
         report(node, read);
         free(read);

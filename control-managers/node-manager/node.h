@@ -279,6 +279,7 @@ void logs_forget_all(struct node *); /* at the end: nobody waits for them */
    sees. */
 #define LOG_NAME     "log"
 #define LOG_PREVIOUS "log.1"
+#define COMM_BOOK_NAME "comms"
 void server_write_keys(struct server *);
 /* One for the server to write; anew: an empty one. A descriptor; -1 and errno. */
 int files_open(const struct server *, const char *name, bool anew);

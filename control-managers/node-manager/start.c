@@ -101,6 +101,7 @@ static void make_environment(const struct server *server, const struct gpu *gpu,
     add_word(words, "FLYT_TENANT_HOST_MEMORY=%llu", (unsigned long long)node_host_memory(server->node->config));
     add_word(words, "FLYT_TENANT_MEMORY=%llu", (unsigned long long)server->memory);
     add_word(words, "FLYT_TENANT_LEDGER=%s/memory", folder);
+    add_word(words, "FLYT_COMM_BOOK=%s/" COMM_BOOK_NAME, folder);
     if (gpu->software) {
         add_word(words, "FLYT_SOFTGPU_DEVICES=%u", server->gpu_count);
         add_word(words, "FLYT_SOFTGPU_SMS=%u", server->sms ? server->sms : gpu->sms);

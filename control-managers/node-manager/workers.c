@@ -221,6 +221,7 @@ void workers_forget(const struct server *server)
 {
     own_discard(server, "programs");
     own_discard(server, "memory");
+    own_discard(server, COMM_BOOK_NAME);
 }
 
 void workers_look(struct server *server)

@@ -21,7 +21,7 @@ from testlib import Failed, cluster_config, free_ports, need
 
 EARLIER = ("list-vms", "list-servernodes", "list-virt-servers", "change-config", "inc-resources", "dec-resources",
            "migrate", "migrate-auto", "vm-grouping")
-GROUPS = ("vm", "node", "gpu", "server", "program", "move", "checkpoint", "config", "ca", "key")
+GROUPS = ("vm", "node", "gpu", "server", "comm", "program", "move", "checkpoint", "config", "ca", "key")
 
 
 def words_that_make_no_sense():

@@ -3,16 +3,20 @@
 
 shows: nccl: in a cluster two processes, each with a GPU of another node, carry out all functions of libnccl.so.2; and
   a process with two GPUs
+shows: flytctl comm: ranks of a communicator on two servers, which of them is behind, and what each has called
 """
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import Local, need, ok, story  # noqa: E402
+from testlib import Local, need, ok, story, until  # noqa: E402
 
+CALL = "all-reduce of 1000 int32, sum"
 BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 
 
@@ -28,12 +32,57 @@ def run(cluster, processes, gpus):
             need(program.returncode == 0 and said[-1:] == ["ok"], said)
 
 
+def ctl_json(cluster, *words):
+    done = cluster.ctl.run(*words, "-j")
+    need(done.returncode == 0, done)
+    return json.loads(done.stdout)
+
+
+def watched(cluster):
+    """Rank 1 has not called what rank 0 waits for."""
+    env = dict(cluster.env, FLYT_COMM_INTERFACES="lo", FLYT_NCCL_TIMEOUT="40")
+    with tempfile.TemporaryDirectory() as folder:
+        command = [os.path.join(BIN, "flyt-run"), PROGRAM, "behind", "2"]
+        programs = [subprocess.Popen(command + [str(first), "1", os.path.join(folder, "id")], env=env, text=True,
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE) for first in range(2)]
+        for program in programs:
+            for line in program.stdout:
+                if line == "ready\n":
+                    break
+        rows = until(lambda: [row for row in ctl_json(cluster, "comm", "list") if row["behind"]], "a rank behind")
+        row = rows[0]
+        need(len(rows) == 1 and row["behind"] == [1] and row["calls"] == 4 and row["seen"] == row["ranks"] == 2 and
+             row["state"] == "runs" and row["vm"] == "local" and len(row["servers"]) == 2, rows)
+        name = row["communicator"]
+        table = cluster.ctl.run("comm", "list").stdout
+        need(re.search(name + r" +local +2/2 .* runs +4 +1 ", table), table)
+        need(cluster.ctl.run("complete", "comm", "show", name[:3]).stdout == name + "\n", "completion")
+        ranks = ctl_json(cluster, "comm", "show", name[:10])
+        need([(r["rank"], r["calls"], r["behind"], r["over"], r["call"]) for r in ranks] ==
+             [(0, 4, False, False, CALL), (1, 3, True, True, CALL)], ranks)
+        need({r["node"] for r in ranks} <= {"node-1", "node-2"} and "nccl_ranks[" in ranks[0]["program"], ranks)
+        dump = ctl_json(cluster, "comm", "dump", name)
+        need([[call["status"] for call in rank["recorded"]] for rank in dump] == [[0, 0, 0, None], [0, 0, 0]], dump)
+        newest = ctl_json(cluster, "comm", "dump", name, "--calls", "2")[0]["recorded"]
+        need([call["number"] for call in newest] == [3, 4], newest)
+        need(cluster.ctl.run("comm", "show", "nothing").returncode == 5, "an unknown name")
+        for program in programs:
+            program.stdin.write("go on\n")
+            program.stdin.flush()
+        for program in programs:
+            said = program.communicate(timeout=60)[0]
+            need(program.returncode == 0 and said.endswith("ok\n"), said)
+    return name
+
+
 def main():
     with Local(BIN, tempfile.mkdtemp(prefix="flyt-nccl-"), "--nodes", "2", "--gpus-per-node", "2", "--sms", "2",
                "--memory", "256M", "--tls") as cluster:
         cluster.ctl("vm", "set", "local", "--sms", "8", "--memory", "1G", "--grouping", "off")
         run(cluster, 2, 1)
         ok("two processes with a GPU each")
+        watched(cluster)
+        ok("a rank that is behind")
         cluster.ctl("vm", "set", "local", "--gpus", "2", "--sms", "2", "--memory", "256M")
         run(cluster, 1, 2)
         ok("one process with two GPUs")

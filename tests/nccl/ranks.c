@@ -431,6 +431,10 @@ int main(int argc, char **argv)
         lost(0);
     else if (strcmp(argv[1], "shrink") == 0)
         lost(ranks == MOST ? 2 : 1);
+    else if (strcmp(argv[1], "behind") == 0)
+        behind();
+    else if (strcmp(argv[1], "late") == 0)
+        late();
     else if (strcmp(argv[1], "wrong") == 0)
         wrong(&id);
     else

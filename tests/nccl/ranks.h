@@ -72,6 +72,10 @@ void collectives_once(void);
 void lost(int gone);
 /* lost.c: communicators are revoked while a collective waits. */
 void revoked(void);
+/* behind.c: the first process calls an all-reduce more than the others do, until they are given a line. */
+void behind(void);
+/* behind.c: the others do not call a collective, and the servers' deadline passes. */
+void late(void);
 /* refused.c */
 void wrong(const nccl_id *);
 void none(void);

@@ -6,10 +6,12 @@ shows: nccl: each function of libnccl.so.2 with one process for four GPUs, with 
   memory
 shows: nccl: a rank's process that is killed is an error of every other rank within a second; aborting is local, and
   the programs and their GPUs go on, also with a communicator of the ranks that are left, or behind a revoked one
+shows: nccl: where a server's deadline passes, all ranks learn the reason, and its log has the last calls
 shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks, buffers that end too early: refused by name
 shows: nccl: a server without communicators is named; without random bytes no unique id is made
 """
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,12 +26,12 @@ LIMIT_S = 60
 
 
 class Server:
-    def __init__(self, kind, gpus):
+    def __init__(self, kind, gpus, variables):
         command = [os.path.join(BIN, "cricket-rpc-server"), "--listen", kind + "://127.0.0.1:0", "--gpu", "software",
                    "--workers", "1", "--links", kind + "://127.0.0.1:*"]
-        environment = dict(os.environ, FLYT_SOFTGPU_DEVICES=str(gpus))
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                                        env=environment)
+        environment = dict(os.environ, FLYT_SOFTGPU_DEVICES=str(gpus), **variables)
+        self.log = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
         self.uri = self.process.stdout.readline().split()[-1]
 
     def end(self):
@@ -47,9 +49,9 @@ class Inside:
 class Ranks:
     """A process for each server, with all its GPUs. kind: of the servers; None: each process has one inside."""
 
-    def __init__(self, mode, kind, gpus):
+    def __init__(self, mode, kind, gpus, **variables):
         self.folder = tempfile.TemporaryDirectory()
-        self.servers = [Server(kind, number) if kind else Inside() for number in gpus]
+        self.servers = [Server(kind, number, variables) if kind else Inside() for number in gpus]
         self.programs, first = [], 0
         for server, number in zip(self.servers, gpus):
             environment = dict(os.environ, FLYT_COMM_INTERFACES="lo", FLYT_NCCL_TIMEOUT="20",
@@ -130,6 +132,18 @@ def ranks_that_are_left_shrink():
             ranks.programs[number].stdin.write("go on\n")
             ranks.programs[number].stdin.flush()
         ranks.good([1, 2])
+
+
+@case
+def a_deadline_that_passes():
+    with Ranks("late", "tcp", [1, 1, 1], FLYT_COMM_TIMEOUT="1") as ranks:
+        ranks.good()
+        ranks.servers[0].log.seek(0)
+        log = ranks.servers[0].log.read()
+        call = "all-reduce of 1000 int32, sum"
+        need(re.search(rf'event=collective-late rank=0 ranks=3 why="rank 0: call 1, {call}, was not complete in time; '
+                       rf'expected from rank [12]( 2)?" last="1: {call} \(\w+\): (under way for )?[\d.]+ m?s"', log),
+             log)
 
 
 @case

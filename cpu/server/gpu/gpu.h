@@ -69,7 +69,7 @@ struct gpu {
     void *(*host_view)(uint64_t address, uint64_t size, bool written);
     /* The software GPU's: values in the memory at this address change only where `look` is called behind that, so that
        streams which wait for them go on at once, and nobody looks often. NULL elsewhere. */
-    void (*told)(uint64_t address);
+    void (*announce)(uint64_t address);
     void (*look)(void);
 };
 

@@ -31,8 +31,8 @@ static CUresult gates_make(struct session *session, struct context *context)
     }
     memset(memory, 0, HOST_FUNCTION_GATES * sizeof(uint32_t));
     context->gates = memory;
-    if (session->gpu->told && session->gpu->look)
-        session->gpu->told((uint64_t)(uintptr_t)memory);
+    if (session->gpu->announce && session->gpu->look)
+        session->gpu->announce((uint64_t)(uintptr_t)memory);
     return CUDA_SUCCESS;
 }
 

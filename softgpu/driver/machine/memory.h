@@ -22,7 +22,7 @@ struct sgd_memory {
     uint64_t id;
     unsigned flags;                      /* of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged */
     bool sync_memops;
-    bool told;                           /* values in it change only where softgpu_look is called behind that */
+    bool announced;                           /* values in it change only where softgpu_look is called behind that */
     bool internal; /* the driver's own: variables of modules, heaps, arrays. The program cannot free it */
     struct sgd_physical *physical;       /* MAPPED */
     struct sgd_slab *slab;               /* small cuMemAlloc */

@@ -96,8 +96,8 @@ struct sgd_op {
             uint64_t address, value, since;
             bool wide;
             unsigned flags;
-            bool told;
-        } value;                         /* since: when it came to the head; told: see struct sgd_memory */
+            bool announced;
+        } value;                         /* since: when it came to the head; announced: see struct sgd_memory */
         uint64_t address;                /* FREE */
     };
 };

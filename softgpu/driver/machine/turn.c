@@ -106,7 +106,7 @@ static void sgd_queue_poke(void) { values_soon(1); }
 /* How long a value may go without a look. */
 static uint64_t pause_of(const struct sgd_op *op, uint64_t now)
 {
-    uint64_t pause = op->value.told ? POLL_MOST_NS : (now - op->value.since) / POLL_SHARE;
+    uint64_t pause = op->value.announced ? POLL_MOST_NS : (now - op->value.since) / POLL_SHARE;
     return pause < POLL_LEAST_NS ? POLL_LEAST_NS : pause > POLL_MOST_NS ? POLL_MOST_NS : pause;
 }
 
@@ -118,7 +118,7 @@ static void wait_for_value(struct sgd_op *op)
         op->waits = SGD_WAITS_FOR_VALUE;
         op->value.since = now;
         const struct sgd_memory *m = sgd_memory_find(op->value.address);
-        op->value.told = m && m->told;
+        op->value.announced = m && m->announced;
         op->value_next = values;
         op->value_back = &values;
         if (values)
@@ -369,14 +369,14 @@ static void look_at_values(uint64_t now)
     values_soon(now + pause);
 }
 
-/* A server that has changed a value in memory which it has told of does not leave that to the timer. */
-__attribute__((visibility("default"))) void softgpu_told(uint64_t address);
-void softgpu_told(uint64_t address)
+/* A server that has changed a value in memory which it has announced does not leave that to the timer. */
+__attribute__((visibility("default"))) void softgpu_announce(uint64_t address);
+void softgpu_announce(uint64_t address)
 {
     sgd_lock();
     struct sgd_memory *m = sgd_memory_find(address);
     if (m)
-        m->told = true;
+        m->announced = true;
     sgd_unlock();
 }
 

@@ -1,0 +1,45 @@
+/* behind.c: ranks of which one has not called yet what the others wait for. */
+#include "tests/nccl/ranks.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static void one_more(void)
+{
+    for (int i = 0; i < count; i++)
+        GOOD(ncclAllReduce(at(own[i].in), at(own[i].out), 1000, INT32, SUM, own[i].comm, stream_of(i)));
+}
+
+static void destroy(void)
+{
+    for (int i = 0; i < count; i++)
+        GOOD(ncclCommDestroy(own[i].comm));
+}
+
+void behind(void)
+{
+    char line[16];
+    for (int times = 0; times < 3; times++)
+        one_more();
+    if (first == 0)
+        one_more();
+    printf("ready\n");
+    NEED(fgets(line, sizeof line, stdin), "a line");
+    if (first != 0)
+        one_more();
+    for (int i = 0; i < count; i++)
+        CUDA(cuStreamSynchronize(own[i].stream));
+    destroy();
+}
+
+void late(void)
+{
+    nccl_result error = NCCL_SUCCESS;
+    if (first == 0)
+        one_more();
+    for (double until = now() + 20; error == NCCL_SUCCESS && now() < until; usleep(1000))
+        GOOD(ncclCommGetAsyncError(own[0].comm, &error));
+    NEED(error == NCCL_REMOTE_ERROR && strstr(ncclGetLastError(own[0].comm), "not complete in time"), "%d", error);
+    printf("# %s\n", ncclGetLastError(own[0].comm));
+    destroy();
+}
