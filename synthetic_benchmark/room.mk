@@ -46,6 +46,19 @@ $(BUILD)/tests/bench_smoke: $(BENCH_PROGRAMS) $(BENCH_LIMITS) $(BENCH_LINK) $$(L
     synthetic_benchmark/room.mk | $(PROGRAMS)
 	$(call script,synthetic_benchmark/bench.py --smoke --bin $(BIN) --limits $(BENCH_LIMITS))
 TESTS += $(if $(SANITIZE),,$(BUILD)/tests/bench_smoke)
+# An all-reduce on the GPUs of one process, through libnccl.so.2; and Gloo's, where libgloo-dev is installed.
+BENCH_COLLECTIVES := $(BUILD)/bench-collectives
+$(call objects,synthetic_benchmark/collectives.c): | $(CPU_RPC_HEADERS)
+$(BENCH_COLLECTIVES): $(call objects,synthetic_benchmark/collectives.c) | $(NCCL_LIBRARY) $(BIN)/cudart/libcuda.so.1
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN)/nccl -l:libnccl.so.2 -L$(BIN)/cudart -l:libcuda.so.1 \
+	    -Wl,--allow-shlib-undefined
+$(BUILD)/bench-gloo: synthetic_benchmark/gloo.cc
+	$(CXX) -O2 -std=c++14 -o $@ $< -lgloo -pthread
+.PHONY: bench-collectives
+bench-collectives: $(BENCH_COLLECTIVES) $(if $(wildcard /usr/include/gloo/allreduce.h),$(BUILD)/bench-gloo) \
+    $$(PROGRAMS)
+	@synthetic_benchmark/collectives.py $(BIN) $^
+
 # The moves need a cluster.
 LONG_TESTS += $(if $(SANITIZE),,"$(BUILD)/tests/bench_smoke --only moves")
 run-long-tests: $(if $(SANITIZE),,$(BUILD)/tests/bench_smoke $(BENCH_MOVING) $(BUILD)/tests/core_gate)

@@ -258,6 +258,8 @@ int comm_context_connect_full_mesh(struct comm_context *context, uint64_t deadli
     for (unsigned r = 0; r < context->settings.size; r++)
         wanted[r] = r != context->settings.rank;
     int status = connect_to(context, wanted, deadline, own);
+    if (status == 0)
+        status = comm_context_agree(context, deadline, own);
     return status < 0 ? rpc_explain(error, status, "%s", own) : 0;
 }
 

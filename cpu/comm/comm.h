@@ -42,6 +42,11 @@ int  comm_context_create(const struct comm_context_settings *, struct comm_store
 /* Connects this rank with all others. Without it a pair is connected when a call first needs it; then the first message
    between two ranks waits until both are in comm_send or comm_receive with each other. */
 int  comm_context_connect_full_mesh(struct comm_context *, uint64_t deadline, char *error);
+/* Takes the table that FLYT_COMM_TABLE wants (agree.c), which may mean measuring: all ranks call it at a time, when all
+   are connected. Without the variable it does nothing. 0 or -errno; then the context has failed, or the table could not
+   be written. comm_context_connect_full_mesh calls it. */
+int comm_context_agree(struct comm_context *, uint64_t deadline, char *error);
+struct comm_table comm_context_table(const struct comm_context *);
 /* The rank is reached by this joined link, which stays the caller's and lives longer. When it is lost the caller says
    so with comm_context_lost. Before the first call. */
 void comm_context_use_link(struct comm_context *, unsigned rank, struct comm_link *);

@@ -1,6 +1,7 @@
 /* context.h: what the files of this folder share: comm.c, the context and its calls; run.c, a plan that is under
    way; exchange.c, messages that belong together; near.c, ranks of one process; trace.c, what was called;
-   note.c, what stands for a call. */
+   note.c, what stands for a call; agree.c, the table of
+   the network. */
 #ifndef FLYT_COMM_CONTEXT_H
 #define FLYT_COMM_CONTEXT_H
 

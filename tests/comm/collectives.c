@@ -6,6 +6,8 @@
  *   is a failure of all
  * shows: collectives: messages of one group are under way at a time: rings, all pairs, a rank and itself
  * shows: collectives: messages with tags between ranks, in any order
+ * shows: collectives: the table by which algorithms are chosen is measured once, saved, forced, and the same on all
+ *   ranks
  * shows: collectives: calls that differ, a rank that stays away, and a killed one are an error on every rank
  */
 #include "tests/lib/unit.h"
@@ -569,6 +571,62 @@ TEST(each_rank_leaves_a_record_of_its_last_calls)
     line[fread(line, 1, sizeof line - 1, said)] = 0;
     pclose(said);
     assert_string_equal(line, "3\n2\n1\njson\n");
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* ---- the table of the network ---- */
+
+static void note_table(struct rank *r)
+{
+    struct comm_table *tables = r->world->of;
+    tables[r->number] = comm_context_table(r->context);
+}
+
+/* All ranks have the same; its bits are compared. */
+static struct comm_table one_table(const char *wish)
+{
+    struct comm_table tables[RANKS];
+    struct world w = { .size = 5, .body = note_table, .of = tables, .near = 2 };
+    setenv("FLYT_COMM_TABLE", wish, 1);
+    must_succeed(&w, &shm);
+    unsetenv("FLYT_COMM_TABLE");
+    for (unsigned r = 1; r < w.size; r++)
+        assert_memory_equal(&tables[r], &tables[0], sizeof tables[0]);
+    return tables[0];
+}
+
+TEST(the_table_of_the_network_is_measured_once_saved_and_forced)
+{
+    char folder[] = "/tmp/flyt-comm-table-XXXXXX", path[64], command[64], line[64] = "";
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/table", folder);
+    struct comm_table forced = one_table("12.5,345"), measured = one_table(path), again = one_table(path);
+    assert_true(forced.latency_us == 12.5 && forced.mb_per_s == 345);
+    assert_true(measured.latency_us > 0 && measured.mb_per_s > 0);
+    assert_memory_equal(&again, &measured, sizeof again); /* from the file: a second measurement differs */
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("7,77\n", file);
+    fclose(file);
+    struct comm_table of_file = one_table(path);
+    assert_true(of_file.latency_us == 7 && of_file.mb_per_s == 77);
+    /* a file that is none is measured and written anew */
+    assert_non_null(file = fopen(path, "w"));
+    fputs("nonsense\n", file);
+    fclose(file);
+    one_table(path);
+    assert_non_null(file = fopen(path, "r"));
+    assert_non_null(fgets(line, sizeof line, file));
+    fclose(file);
+    assert_non_null(strchr(line, ','));
+    /* one that cannot be written is an error that names it */
+    struct comm_table tables[RANKS];
+    struct world w = { .size = 2, .body = note_table, .of = tables };
+    setenv("FLYT_COMM_TABLE", "/nowhere/table", 1);
+    assert_int_not_equal(run_world(&w, &shm), 0);
+    unsetenv("FLYT_COMM_TABLE");
+    assert_non_null(strstr(w.ranks[0].error, "/nowhere/table"));
     snprintf(command, sizeof command, "rm -r %s", folder);
     assert_int_equal(system(command), 0);
 }

@@ -157,6 +157,10 @@ static void *comm_main(void *context)
     struct session *session = comm->session;
     struct comms *comms = session->comms;
     struct server_comm_operation *operation;
+    char why[RPC_ERROR_SIZE] = "";
+    /* Here and not in the call that makes it: that must not wait for other ranks. */
+    if (comms->ways->agree(comm->comm, clock_now() + comms->patience, why) < 0)
+        comm_abort(comm, why);
     while ((operation = operation_next(comms, comm))) {
         operation_carry_out(operation);
         pthread_mutex_lock(&comms->lock); /* as long as it is held the executor does not free it */

@@ -27,6 +27,7 @@ struct comms_ways {
     void (*abort)(struct comm_context *, int status, const char *why);
     int (*status)(struct comm_context *, char *error);
     void (*destroy)(struct comm_context *);
+    int (*agree)(struct comm_context *, uint64_t deadline, char *error);
     int (*call)(struct comm_context *, const struct comm_call *, uint64_t deadline, char *error);
     int (*exchange)(struct comm_context *, const struct comm_message *, unsigned count, uint64_t deadline, char *error);
     size_t (*type_size)(enum comm_type);

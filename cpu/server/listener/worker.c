@@ -435,6 +435,7 @@ static const struct comms_ways worker_comm_ways = {
     .abort = comm_context_abort,
     .status = comm_context_status,
     .destroy = comm_context_destroy,
+    .agree = comm_context_agree,
     .call = comm_call,
     .exchange = comm_exchange,
     .type_size = comm_type_size,

@@ -1,0 +1,122 @@
+/*
+ * collectives.c GPUS [BYTES]: an all-reduce on so many GPUs of one process, through libnccl.so.2. One JSON object on a
+ * line of stdout: how long the communicator took; of 8 bytes, the time until all ranks have the sum (median, and the
+ * tenth and the nine tenths); the time of a call that is not waited for; of BYTES (64 MiB) the median of 5.
+ */
+#include <cuda.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define NCCL_OF_PROGRAMS
+#include "cpu/client/nccl/calls.h"
+
+enum { MOST = 16, WARM = 50, TIMES = 1000, CALLS = 50, BATCHES = 20, LARGE_TIMES = 5, FLOAT32 = 7, SUM = 0 };
+
+static int count;
+static struct {
+    struct nccl_comm *comm;
+    CUcontext context;
+    CUstream stream;
+    CUdeviceptr in, out;
+} own[MOST];
+
+#define GOOD(call)                                                                                \
+    do {                                                                                          \
+        int result_ = (int)(call);                                                                \
+        if (result_) {                                                                            \
+            fprintf(stderr, "collectives: %s: %d, %s\n", #call, result_, ncclGetLastError(NULL)); \
+            exit(1);                                                                              \
+        }                                                                                         \
+    } while (0)
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void all_reduce(size_t numbers)
+{
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++)
+        GOOD(ncclAllReduce((void *)(uintptr_t)own[i].in, (void *)(uintptr_t)own[i].out, numbers, FLOAT32, SUM,
+                           own[i].comm, (core_stream)(uintptr_t)own[i].stream));
+    GOOD(ncclGroupEnd());
+}
+
+static void wait_for_all(void)
+{
+    for (int i = 0; i < count; i++)
+        GOOD(cuStreamSynchronize(own[i].stream));
+}
+
+/* Sorted, in seconds. */
+static void measure(size_t numbers, double *times, int repeat)
+{
+    for (int i = 0; i < repeat; i++) {
+        double begin = now();
+        all_reduce(numbers);
+        wait_for_all();
+        times[i] = now() - begin;
+    }
+    qsort(times, (size_t)repeat, sizeof *times, compare);
+}
+
+/* Calls that are not waited for, all in one stream of each rank; the median of batches, of one call. */
+static double call_time(void)
+{
+    double times[BATCHES];
+    for (int b = 0; b < BATCHES; b++) {
+        double begin = now();
+        for (int i = 0; i < CALLS; i++)
+            all_reduce(2);
+        times[b] = (now() - begin) / CALLS / count;
+        wait_for_all();
+    }
+    qsort(times, BATCHES, sizeof *times, compare);
+    return times[BATCHES / 2];
+}
+
+int main(int argc, char **argv)
+{
+    static double times[TIMES], large[LARGE_TIMES];
+    struct nccl_comm *comms[MOST];
+    size_t bytes = argc > 2 ? strtoull(argv[2], NULL, 10) : (size_t)64 << 20;
+    count = argc > 1 ? atoi(argv[1]) : 0;
+    if (count < 1 || count > MOST)
+        return 2;
+    GOOD(cuInit(0));
+    for (int i = 0; i < count; i++) {
+        GOOD(cuDevicePrimaryCtxRetain(&own[i].context, i));
+        GOOD(cuCtxSetCurrent(own[i].context));
+        GOOD(cuStreamCreate(&own[i].stream, CU_STREAM_NON_BLOCKING));
+        GOOD(cuMemAlloc(&own[i].in, bytes));
+        GOOD(cuMemAlloc(&own[i].out, bytes));
+        GOOD(cuMemsetD8(own[i].in, 0, bytes));
+    }
+    double begin = now();
+    GOOD(ncclCommInitAll(comms, count, NULL));
+    double made = now() - begin;
+    for (int i = 0; i < count; i++)
+        own[i].comm = comms[i];
+    measure(2, times, WARM);
+    measure(2, times, TIMES);
+    double call = call_time();
+    measure(bytes / 4, large, LARGE_TIMES);
+    printf("{\"ranks\": %d, \"made_ms\": %.2f, \"small_us\": %.1f, \"small_us_10\": %.1f, \"small_us_90\": %.1f, "
+           "\"call_us\": %.3f, \"bytes\": %zu, \"large_ms\": %.2f}\n",
+           count, made * 1e3, times[TIMES / 2] * 1e6, times[TIMES / 10] * 1e6, times[TIMES * 9 / 10] * 1e6, call * 1e6,
+           bytes, large[LARGE_TIMES / 2] * 1e3);
+    for (int i = 0; i < count; i++)
+        GOOD(ncclCommDestroy(comms[i]));
+    return 0;
+}
