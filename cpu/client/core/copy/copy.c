@@ -191,14 +191,9 @@ static int array_side(const struct client_stream *s, const struct core_box *box,
     return CORE_OK;
 }
 
-int copy_side(const struct client_stream *s, const struct core_box *box, const struct core_extent *e,
-              struct copy_side *side)
-{
-    return copy_side_at(s->context->session, s, box, e, side);
-}
-
-int copy_side_at(const struct client_session *session, const struct client_stream *s, const struct core_box *box,
-                 const struct core_extent *e, struct copy_side *side)
+/* Where addresses of several servers are equal, that of this session is meant. */
+static int copy_side_at(const struct client_session *session, const struct client_stream *s,
+                        const struct core_box *box, const struct core_extent *e, struct copy_side *side)
 {
     struct core_range r;
     uint64_t bytes;
@@ -223,6 +218,12 @@ int copy_side_at(const struct client_session *session, const struct client_strea
     side->pinned = whole;
     side->reach = whole ? host_shared(box->address, bytes) : 0;
     return CORE_OK;
+}
+
+int copy_side(const struct client_stream *s, const struct core_box *box, const struct core_extent *e,
+              struct copy_side *side)
+{
+    return copy_side_at(s->context->session, s, box, e, side);
 }
 
 /* Whether memory of the kind may stand where the direction says "host" or "device". Pinned and managed memory are

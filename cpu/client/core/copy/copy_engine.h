@@ -19,9 +19,6 @@ struct copy_side {
     core_context *owner;              /* of device memory */
 };
 int copy_side(const struct client_stream *, const struct core_box *, const struct core_extent *, struct copy_side *);
-/* As copy_side; where addresses of several servers are equal, that of this session is meant. */
-int copy_side_at(const struct client_session *, const struct client_stream *, const struct core_box *,
-                 const struct core_extent *, struct copy_side *);
 
 /* A copy, with its route. The span has the addresses by which the device knows what it reaches. */
 enum copy_route { COPY_HERE, COPY_REACH, COPY_IN, COPY_OUT, COPY_ACROSS };
