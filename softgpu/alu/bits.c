@@ -148,7 +148,7 @@ static inline uint64_t ones64(uint32_t n) { return n >= 64 ? UINT64_MAX : ((uint
 
 /* Signed fields are filled with their top bit; a field that reaches beyond the register has the register's top
    bit as its own, and an empty one is 0. */
-#define FIELD_ROWS(BITS, CELL, SIGNED)                                                                        \
+#define FIELD_ROWS(BITS, CELL, COUNT)                                                                         \
     static inline CELL bfe_unsigned##BITS(CELL a, uint32_t position, uint32_t length)                         \
     {                                                                                                         \
         return position >= BITS ? 0 : a >> (position & (BITS - 1)) & ones##BITS(length);                      \
@@ -166,17 +166,21 @@ static inline uint64_t ones64(uint32_t n) { return n >= 64 ? UINT64_MAX : ((uint
         const CELL mask = position >= BITS ? 0 : ones##BITS(length) << (position & (BITS - 1));               \
         return (b & ~mask) | (a << (position & (BITS - 1)) & mask);                                           \
     }                                                                                                         \
-    ROW3(bfe_u##BITS, CELL, CELL, uint32_t, uint32_t, bfe_unsigned##BITS(a, b & 255, c & 255))                \
-    ROW3(bfe_s##BITS, CELL, CELL, uint32_t, uint32_t, bfe_signed##BITS(a, b & 255, c & 255))                  \
+    ROW3(bfe_u##BITS, CELL, CELL, uint32_t, uint32_t, bfe_unsigned##BITS(a, COUNT(b), COUNT(c)))              \
+    ROW3(bfe_s##BITS, CELL, CELL, uint32_t, uint32_t, bfe_signed##BITS(a, COUNT(b), COUNT(c)))                \
     static void bfi_##BITS(const struct sg_rows *r)                                                           \
     {                                                                                                         \
         CELL *d = ROW_OF(CELL, r->d);                                                                         \
         const CELL *a = SOURCE(CELL, 0), *b = SOURCE(CELL, 1);                                                \
         const uint32_t *position = SOURCE(uint32_t, 2), *length = SOURCE(uint32_t, 3);                        \
-        SG_FOR_LANES(i) d[i] = bfi_lane##BITS(a[i], b[i], position[i] & 255, length[i] & 255);                \
+        SG_FOR_LANES(i) d[i] = bfi_lane##BITS(a[i], b[i], COUNT(position[i]), COUNT(length[i]));              \
     }
-FIELD_ROWS(32, uint32_t, int32_t)
-FIELD_ROWS(64, uint64_t, int64_t)
+/* The PTX ISA takes positions and lengths from 0 to 255. Of larger ones an H200 sees the lower 8 bits with fields of 32
+   bits; those of 64 bits are code of the compiler, for which they are as far away as 255 is. */
+#define LOWER_8(x) ((x) & 255)
+#define AT_MOST_255(x) ((x) < 255 ? (x) : 255)
+FIELD_ROWS(32, uint32_t, LOWER_8)
+FIELD_ROWS(64, uint64_t, AT_MOST_255)
 
 ROW2(bmsk_wrap, uint32_t, uint32_t, uint32_t, ones32(b & 31) << (a & 31))
 ROW2(bmsk_clamp, uint32_t, uint32_t, uint32_t, a >= 32 ? 0 : ones32(b) << (a & 31))

@@ -1,8 +1,10 @@
 /*
  * convert_float.c: rows of cvt between floats. PTX ISA, "cvt".
  *
- * Narrowing rounds once, from the source itself. NaN becomes the canonical one of the destination (f64 keeps its
- * payload). .ftz flushes f32 on either side; .sat, .relu and .satfinite are flags that all lanes share.
+ * Narrowing rounds once, from the source itself. .ftz flushes f32 on either side, but not where the result is f16;
+ * .sat, .relu and .satfinite are flags that all lanes share. What becomes of NaN was seen on an H200: mostly the
+ * canonical one of the destination. From and to f64 it keeps what fits of its payload, and is made quiet. bf16 is
+ * widened to f32 by a shift.
  */
 #include "softgpu/alu/integral.h"
 #include "softgpu/alu/small_float.h"
@@ -18,12 +20,16 @@ SG_INLINE uint32_t finish(uint32_t x, uint32_t sign, uint32_t one, uint32_t infi
 
 SG_INLINE uint32_t to_half(uint32_t from, struct small_float f, int mode, uint64_t flags)
 {
-    const uint32_t x = small_from_f32(flush32(from, flags & SG_CVT_FTZ), f, mode, flags & SG_CVT_SATFINITE);
+    const uint32_t x =
+        small_from_f32(flush32(from, f.exponent_bits == 8 && flags & SG_CVT_FTZ), f, mode, flags & SG_CVT_SATFINITE);
     return finish(x, 0x8000, f.exponent_bits == 8 ? 0x3f80 : 0x3c00, small_highest(f) + 1, flags);
 }
 SG_INLINE uint32_t half_from_f64(uint64_t from, struct small_float f, int mode, uint64_t flags)
 {
     const uint32_t x = small_from_f64(from, f, mode, flags & SG_CVT_SATFINITE);
+    if (!(flags & (SG_CVT_RELU | SG_CVT_SATFINITE | SG_CVT_SAT)) && (from & 0x7fffffffffffffff) > 0x7ff0000000000000)
+        return (uint32_t)(from >> 63 << 15 | (small_highest(f) + 1) | 1u << (f.fraction_bits - 1) |
+                          (from >> (52 - f.fraction_bits) & ((1u << f.fraction_bits) - 1)));
     return finish(x, 0x8000, f.exponent_bits == 8 ? 0x3f80 : 0x3c00, small_highest(f) + 1, flags);
 }
 SG_INLINE uint32_t finish_f32(uint32_t x, uint64_t flags)
@@ -43,7 +49,9 @@ SG_INLINE uint32_t half_bits(uint32_t x, struct small_float f) { return float_bi
 SG_INLINE uint32_t tf32_from_f32(uint32_t from, int mode, uint64_t flags)
 {
     const uint32_t x = small_from_f32(from, FORMAT_TF32, mode, flags & SG_CVT_SATFINITE) << 13;
-    return (x & 0x7fffffff) > 0x7f800000 ? NAN_F32 : finish(x, 0x80000000, 0x3f800000, 0x7f800000, flags);
+    if ((from & 0x7fffffff) > 0x7f800000) /* .rna cuts a NaN, and .satfinite takes the last bit from that */
+        return mode != SMALL_RNA ? 0x7fffe000 : (from & 0xffffe000) - (flags & SG_CVT_SATFINITE ? 0x2000 : 0);
+    return finish(x, 0x80000000, 0x3f800000, 0x7f800000, flags);
 }
 
 /* EXPRESSION of a (the pattern), mode and flags */
@@ -97,8 +105,7 @@ CVT_MODES(bf16_f16, uint32_t, uint32_t, to_half(half_bits(a, FORMAT_F16), FORMAT
         const uint64_t flags = r->immediate;                                                      \
         const uint32_t before = rounding_set((enum sg_round)MODE);                                \
         SG_FOR_LANES(i) {                                                                         \
-            const float x = (float)bits_double(a[i]);                                             \
-            d[i] = pick32(x != x, NAN_F32, float_bits(x));                                        \
+            d[i] = float_bits((float)bits_double(a[i]));          /* NaN with its upper bits */   \
         }                                                                                         \
         rounding_restore((enum sg_round)MODE, before);                                            \
         for (unsigned i = 0; flags && i < SG_LANES; i++)                                          \
@@ -112,13 +119,23 @@ CVT_MODES(tf32_f32, uint32_t, uint32_t, tf32_from_f32(a, mode, flags))
 CVT(tf32_f32, uint32_t, uint32_t, SMALL_RNA, tf32_from_f32(a, mode, flags))
 /* exact */
 CVT(f32_f16, uint32_t, uint32_t, SMALL_RN, finish_f32(half_bits(a, FORMAT_F16), flags))
-CVT(f32_bf16, uint32_t, uint32_t, SMALL_RN, finish_f32(half_bits(a, FORMAT_BF16), flags))
-CVT(f64_f16, uint64_t, uint32_t, SMALL_RN, finish_f64(small_to_f32(a & 0xffff, FORMAT_F16), flags))
-CVT(f64_bf16, uint64_t, uint32_t, SMALL_RN, finish_f64(small_to_f32(a & 0xffff, FORMAT_BF16), flags))
-CVT(f64_f32, uint64_t, uint32_t, SMALL_RN, finish_f64(load_f32(a, flags & SG_CVT_FTZ), flags))
-CVT(f16_f16, uint32_t, uint32_t, SMALL_RN, finish(a & 0xffff, 0x8000, 0x3c00, 0x7c00, flags))
-CVT(bf16_bf16, uint32_t, uint32_t, SMALL_RN, finish(a & 0xffff, 0x8000, 0x3f80, 0x7f80, flags))
-CVT(f32_f32, uint32_t, uint32_t, SMALL_RN, finish_f32(a, flags))
+CVT(f32_bf16, uint32_t, uint32_t, SMALL_RN,
+    flags ? finish_f32(half_bits(a, FORMAT_BF16), flags) : (a & 0xffff) << 16)
+CVT(f64_f16, uint64_t, uint32_t, SMALL_RN,
+    !flags && (a & 0x7fff) > 0x7c00 ? (uint64_t)(a & 0x8000) << 48 | 0x7ff8000000000000 | (uint64_t)(a & 0x3ff) << 42
+                                    : finish_f64(small_to_f32(a & 0xffff, FORMAT_F16), flags))
+CVT(f64_bf16, uint64_t, uint32_t, SMALL_RN,
+    finish_f64(flags ? small_to_f32(a & 0xffff, FORMAT_BF16) : bits_float((a & 0xffff) << 16), flags))
+CVT(f64_f32, uint64_t, uint32_t, SMALL_RN,
+    finish_f64(bits_float(flags & SG_CVT_FTZ && (a & 0x7fffffff) > 0x7f800000 ? NAN_F32
+                                                                              : flush32(a, flags & SG_CVT_FTZ)),
+               flags))
+CVT(f16_f16, uint32_t, uint32_t, SMALL_RN,
+    finish((a & 0x7fff) > 0x7c00 ? 0x7fff : a & 0xffff, 0x8000, 0x3c00, 0x7c00, flags))
+CVT(bf16_bf16, uint32_t, uint32_t, SMALL_RN,
+    finish((a & 0x7fff) > 0x7f80 ? 0x7fff : a & 0xffff, 0x8000, 0x3f80, 0x7f80, flags))
+CVT(f32_f32, uint32_t, uint32_t, SMALL_RN,
+    finish_f32(flags & SG_CVT_FTZ && (a & 0x7fffffff) > 0x7f800000 ? NAN_F32 : a, flags))
 CVT(f64_f64, uint64_t, uint64_t, SMALL_RN, finish_f64(bits_double(a), flags))
 
 /* Whole numbers of the same type. f16 and bf16 hold every whole number that rounding in f32 can give them. */

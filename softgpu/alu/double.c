@@ -40,20 +40,22 @@ SG_INLINE uint64_t flush64(uint64_t x, bool ftz)
 /* rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 look at the upper 32 bits of the operand and leave the lower 32 of
    the result 0: that is their definition. rsqrt.approx.f64 without .ftz is accurate and takes subnormals. */
 #define UPPER 0xffffffff00000000u
-ROW1(rcp_approx, uint64_t, uint64_t, flush64(double_bits(1.0 / bits_double(flush64(a & UPPER, true))), true) & UPPER)
-ROW1(rsqrt_approx_ftz, uint64_t, uint64_t,
-     double_bits(1.0 / __builtin_sqrt(bits_double(flush64(a & UPPER, true)))) & UPPER)
+SG_INLINE uint64_t upper_of(double x) { return x != x ? 0x7fffffff00000000 : double_bits(x) & UPPER; }
+ROW1(rcp_approx, uint64_t, uint64_t, flush64(upper_of(1.0 / bits_double(flush64(a & UPPER, true))), true))
+ROW1(rsqrt_approx_ftz, uint64_t, uint64_t, upper_of(1.0 / __builtin_sqrt(bits_double(flush64(a & UPPER, true)))))
 ROW1(rsqrt_approx, uint64_t, uint64_t, double_bits(1.0 / __builtin_sqrt(bits_double(a))))
 
-ROW1(f64_neg, uint64_t, uint64_t, a ^ 0x8000000000000000)
-ROW1(f64_abs, uint64_t, uint64_t, a & 0x7fffffffffffffff)
 ROW2(f64_copysign, uint64_t, uint64_t, uint64_t, (a & 0x8000000000000000) | (b & 0x7fffffffffffffff))
 
 SG_INLINE int64_t order64(uint64_t x) { return (int64_t)(x ^ ((uint64_t)((int64_t)x >> 63) & 0x7fffffffffffffff)); }
 SG_INLINE bool is_nan64(uint64_t x) { return (x & 0x7fffffffffffffff) > 0x7ff0000000000000; }
+SG_INLINE uint64_t quiet64(uint64_t nan) { return nan | 0x0008000000000000; }
+/* NaNs as an H200 has them: neg and abs keep the sign of one, and of two min and max take the second. */
+ROW1(f64_neg, uint64_t, uint64_t, is_nan64(a) ? quiet64(a) : a ^ 0x8000000000000000)
+ROW1(f64_abs, uint64_t, uint64_t, is_nan64(a) ? quiet64(a) : a & 0x7fffffffffffffff)
 SG_INLINE uint64_t extremum64(uint64_t a, uint64_t b, bool first)
 {
-    return is_nan64(a) && is_nan64(b) ? NAN_F64 : is_nan64(a) ? b : is_nan64(b) ? a : first ? a : b;
+    return is_nan64(a) && is_nan64(b) ? quiet64(b) : is_nan64(a) ? b : is_nan64(b) ? a : first ? a : b;
 }
 ROW2(f64_min, uint64_t, uint64_t, uint64_t, extremum64(a, b, order64(a) < order64(b)))
 ROW2(f64_max, uint64_t, uint64_t, uint64_t, extremum64(a, b, order64(a) > order64(b)))
@@ -66,7 +68,7 @@ SG_INLINE void testp_rows(const struct sg_rows *r, enum sg_testp test)
         const uint64_t x = a[i] & 0x7fffffffffffffff;
         const bool is = test == SG_FINITE ? x < infinity : test == SG_INFINITE ? x == infinity :
                         test == SG_NUMBER ? x <= infinity : test == SG_NOTANUMBER ? x > infinity :
-                        test == SG_NORMAL ? x >= least && x < infinity : x != 0 && x < least;
+                        test == SG_NORMAL ? (x >= least && x < infinity) || x == 0 : x != 0 && x < least;
         yes[i] = is ? UINT64_MAX : 0;
     }
     *r->p = pack_lanes64(yes);

@@ -16,6 +16,15 @@ SG_INLINE float lane_f32(enum sg_float_operation operation, float a, float b, fl
     }
 }
 
+/*
+ * Whether a result is subnormal is seen after rounding, as if exponents had no lower end (on an H200, and by x86's
+ * own flushing): so a result that was rounded up to the least normal number may have to be flushed all the same. Its
+ * operation is done again on numbers 2^64 times as large.
+ */
+#define LEAST_NORMAL 0x00800000u
+#define TINY_SCALE 0x1p64f
+SG_INLINE bool is_tiny(float scaled) { return __builtin_fabsf(scaled) < 0x1p-62f; }
+
 SG_INLINE void f32_rows(const struct sg_rows *r, enum sg_float_operation operation, enum sg_round mode, bool ftz,
                         bool sat)
 {
@@ -23,9 +32,21 @@ SG_INLINE void f32_rows(const struct sg_rows *r, enum sg_float_operation operati
     const uint32_t *a = SOURCE(uint32_t, 0), *b = SOURCE(uint32_t, 1);
     const uint32_t *c = SOURCE(uint32_t, operation == SG_FLOAT_FMA ? 2 : 1);
     const uint32_t before = rounding_set(mode);
-    SG_FOR_LANES(i)
-    d[i] =
-        store_f32(lane_f32(operation, load_f32(a[i], ftz), load_f32(b[i], ftz), load_f32(c[i], ftz), mode), ftz, sat);
+    uint32_t least = 0;
+    ROW_ARRAY(uint32_t, result);                      /* d may be an operand */
+    SG_FOR_LANES(i) {
+        result[i] = store_f32(
+            lane_f32(operation, load_f32(a[i], ftz), load_f32(b[i], ftz), load_f32(c[i], ftz), mode), ftz, sat);
+        least |= (uint32_t)((result[i] & 0x7fffffff) == LEAST_NORMAL);
+    }
+    /* not to nearest, where the executor has ways of its own for these instructions (docs/limits.md) */
+    const bool again = ftz && mode != SG_RN && (operation == SG_FLOAT_MUL || operation == SG_FLOAT_FMA);
+    for (unsigned i = 0; again && least && i < SG_LANES; i++)
+        if ((result[i] & 0x7fffffff) == LEAST_NORMAL &&
+            is_tiny(lane_f32(operation, load_f32(a[i], true) * TINY_SCALE, load_f32(b[i], true),
+                             load_f32(c[i], true) * TINY_SCALE, mode)))
+            result[i] = sat ? 0 : result[i] & 0x80000000;
+    SG_FOR_LANES(i) d[i] = result[i];
     rounding_restore(mode, before);
 }
 
@@ -55,6 +76,8 @@ SG_INLINE void quotient_rows(const struct sg_rows *r, enum quotient operation, e
     SG_FOR_LANES(i) {
         const float x = load_f32(a[i], ftz), y = load_f32(b[i], ftz);
         d[i] = store_f32(operation == DIV ? x / y : operation == RCP ? 1.0f / y : __builtin_sqrtf(x), ftz, false);
+        if (ftz && operation == DIV && (d[i] & 0x7fffffff) == LEAST_NORMAL && is_tiny(x * TINY_SCALE / y))
+            d[i] &= 0x80000000;
     }
     rounding_restore(mode, before);
 }
@@ -87,10 +110,11 @@ SG_INLINE void extremum_rows(const struct sg_rows *r, enum sg_extremum which, bo
     }
 }
 
-ROW1(f32_neg_0, uint32_t, uint32_t, a ^ 0x80000000)
-ROW1(f32_neg_1, uint32_t, uint32_t, flush32(a, true) ^ 0x80000000)
-ROW1(f32_abs_0, uint32_t, uint32_t, a & 0x7fffffff)
-ROW1(f32_abs_1, uint32_t, uint32_t, flush32(a, true) & 0x7fffffff)
+/* A GPU's neg and abs are sums with -0, so of a NaN they make the canonical one (seen on an H200). */
+ROW1(f32_neg_0, uint32_t, uint32_t, is_nan32(a) ? NAN_F32 : a ^ 0x80000000)
+ROW1(f32_neg_1, uint32_t, uint32_t, is_nan32(a) ? NAN_F32 : flush32(a, true) ^ 0x80000000)
+ROW1(f32_abs_0, uint32_t, uint32_t, is_nan32(a) ? NAN_F32 : a & 0x7fffffff)
+ROW1(f32_abs_1, uint32_t, uint32_t, is_nan32(a) ? NAN_F32 : flush32(a, true) & 0x7fffffff)
 ROW2(f32_copysign, uint32_t, uint32_t, uint32_t, (a & 0x80000000) | (b & 0x7fffffff))
 
 SG_INLINE void testp_rows(const struct sg_rows *r, enum sg_testp test)
@@ -101,7 +125,7 @@ SG_INLINE void testp_rows(const struct sg_rows *r, enum sg_testp test)
         const uint32_t x = a[i] & 0x7fffffff;
         const bool is = test == SG_FINITE ? x < 0x7f800000 : test == SG_INFINITE ? x == 0x7f800000 :
                         test == SG_NUMBER ? x <= 0x7f800000 : test == SG_NOTANUMBER ? x > 0x7f800000 :
-                        test == SG_NORMAL ? x >= 0x00800000 && x < 0x7f800000 : x != 0 && x < 0x00800000;
+                        test == SG_NORMAL ? (x >= 0x00800000 && x < 0x7f800000) || x == 0 : x != 0 && x < 0x00800000;
         yes[i] = is ? UINT32_MAX : 0;
     }
     *r->p = pack_lanes32(yes);

@@ -52,9 +52,10 @@ SG_INLINE uint32_t half_lane(enum sg_half_operation operation, struct small_floa
     c = flush_small(c, f, ftz);
     const float x = small_to_f32(a, f), y = small_to_f32(b, f);
     uint32_t d;
+    double exact = 1;                                 /* what a product or a fused sum is before it is rounded */
     switch (operation) {
-    case SG_HALF_NEG:  return a ^ 0x8000;
-    case SG_HALF_ABS:  return a & 0x7fff;
+    case SG_HALF_NEG:  return pick32((a & 0x7fff) > small_highest(f) + 1, small_nan(f), a ^ 0x8000);
+    case SG_HALF_ABS:  return pick32((a & 0x7fff) > small_highest(f) + 1, small_nan(f), a & 0x7fff);
     case SG_HALF_MIN:  return half_extremum(a, b, f, true, flags);
     case SG_HALF_MAX:  return half_extremum(a, b, f, false, flags);
     case SG_HALF_ADD:  d = small_from_f32(float_bits(x + y), f, SMALL_RN, false); break;
@@ -62,14 +63,18 @@ SG_INLINE uint32_t half_lane(enum sg_half_operation operation, struct small_floa
     case SG_HALF_MUL:
         d = wide ? small_from_f64(double_bits((double)x * y), f, SMALL_RN, false)
                  : small_from_f32(float_bits(x * y), f, SMALL_RN, false);
+        exact = (double)x * y;
         break;
     case SG_HALF_FMA:
-        d = small_from_f64(double_bits(sum_odd_f64((double)x * y, small_to_f32(c, f))), f, SMALL_RN, false);
+        exact = sum_odd_f64((double)x * y, small_to_f32(c, f));
+        d = small_from_f64(double_bits(exact), f, SMALL_RN, false);
         break;
     case SG_HALF_EX2:  d = small_from_f32(float_bits((float)elementary_ex2(x)), f, SMALL_RN, false); break;
     default:           d = small_from_f32(float_bits(elementary_tanh(x)), f, SMALL_RN, false); break;
     }
     d = flush_small(d, f, ftz);
+    /* rounded up to the least normal number, but subnormal if exponents had no lower end: see float.c */
+    d = pick32(ftz & ((d & 0x7fff) == 0x0400) & (__builtin_fabs(exact) < 0x1p-14 * (1 - 0x1p-12)), d & 0x8000, d);
     const bool nan = (d & 0x7fff) > small_highest(f) + 1, negative = (d & 0x8000) != 0;
     const uint32_t one = wide ? 0x3f80 : 0x3c00;
     d = pick32((relu & negative & !nan) | (sat & (nan | negative)) | outside, 0, d);

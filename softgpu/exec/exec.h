@@ -432,6 +432,16 @@ void exec_fault_address(struct exec_warp *, const struct exec_insn *, int error,
 struct exec_shape { uint64_t first, all, spread, most; bool contiguous; };
 /* Vectors that row functions know: elements of that many bits by their number. */
 enum exec_vector_shape { EXEC_VECTOR_32X2, EXEC_VECTOR_32X4, EXEC_VECTOR_64X2, EXEC_VECTOR_OTHER };
+/*
+ * How products of matrices are added up. kept: 0: one after the other, in f32. Else as the tensor cores of an H200 do:
+ * of each product and of c the bits below 2^(e - kept) are cut off, where e is the highest exponent among them (of a
+ * product: the sum of its factors'), the sum of these is exact, and becomes an f32 by cutting, or, where odd is set,
+ * with the last bit set if something was lost, so that it can be rounded once more. least: the exponent of subnormal
+ * factors. step: products of so many k at a time. sparse: what is 0 in A is not there.
+ * coarse: the result, too, keeps `kept` bits only.
+ */
+struct exec_accumulation { unsigned kept, step; int least; bool odd, sparse, coarse; };
+
 /* Numbers that row functions widen to f32. */
 enum exec_small {
     EXEC_SMALL_F16, EXEC_SMALL_BF16, EXEC_SMALL_TF32, EXEC_SMALL_F32, EXEC_SMALL_E4M3, EXEC_SMALL_E5M2, EXEC_SMALL_E3M2,
@@ -474,8 +484,9 @@ struct exec_row_functions {
     uint32_t (*differ)(const uint32_t *row, uint32_t value, uint32_t mask);
     /* The number that begins at bit `shift` of each lane's word. */
     void (*from_small[EXEC_SMALL_COUNT])(float *d, const uint32_t *row, unsigned shift);
-    /* c[m][n] += a[m][k] * b[k][n], products added one by one in order of k. */
-    void (*add_products)(const float *a, const float *b, float *c, unsigned m, unsigned n, unsigned k);
+    /* c[m][n] += a[m][k] * b[k][n] */
+    void (*add_products)(const float *a, const float *b, float *c, unsigned m, unsigned n, unsigned k,
+                         struct exec_accumulation);
 };
 
 /* Puts a row of results into the active lanes of a register. */

@@ -35,12 +35,11 @@ static uint32_t small_two(enum atomic_op op, uint32_t a, uint32_t b, struct smal
 
 static uint32_t without_subnormal(uint32_t bits) { return bits & 0x7f800000 ? bits : bits & 0x80000000; }
 
-/* flush: of f32, subnormal operands and results become zeros of their sign. */
+/* flush: of f32, subnormal operands and results become zeros of their sign. NaNs are as on an H200. */
 static uint32_t add_f32(uint32_t a, uint32_t b, bool flush)
 {
-    if (!flush)
-        return of_f32(f32_of(a) + f32_of(b));
-    return without_subnormal(of_f32(f32_of(without_subnormal(a)) + f32_of(without_subnormal(b))));
+    const float sum = flush ? f32_of(without_subnormal(a)) + f32_of(without_subnormal(b)) : f32_of(a) + f32_of(b);
+    return sum != sum ? NAN_F32 : flush ? without_subnormal(of_f32(sum)) : of_f32(sum);
 }
 
 static uint64_t two(enum atomic_op op, enum ptx_type type, uint64_t a, uint64_t b, bool flush)
@@ -49,6 +48,10 @@ static uint64_t two(enum atomic_op op, enum ptx_type type, uint64_t a, uint64_t 
     case PTX_F32:  return add_f32((uint32_t)a, (uint32_t)b, flush);
     case PTX_F64: {
         union { uint64_t u; double f; } x = { .u = a }, y = { .u = b };
+        if (flush && y.f != y.f)      /* global memory passes a NaN on as it is, the operand's first */
+            return b;
+        if (flush && x.f != x.f)
+            return a;
         x.f += y.f;
         return x.u;
     }
@@ -131,10 +134,10 @@ static uint64_t shared_one(const struct exec_insn *i, void *at, uint64_t b, uint
 }
 
 /* atom.add.f32 and red.add.f32 flush subnormals on global memory and keep them on shared memory: by where the address
-   leads, so for a generic one too. f16, bf16 (.noftz) and f64 keep them everywhere. */
+   leads, so for a generic one too. f16, bf16 (.noftz) and f64 keep them everywhere; NaNs of f64 differ (two). */
 static bool flushes(const struct exec_warp *w, const struct exec_insn *i, const void *at)
 {
-    if (i->type != PTX_F32 || i->space == PTX_SPACE_SHARED)
+    if ((i->type != PTX_F32 && i->type != PTX_F64) || i->space == PTX_SPACE_SHARED)
         return false;
     const struct exec_block *b = w->block;
     bool own = (uintptr_t)at - (uintptr_t)b->shared < b->shared_size;
@@ -165,7 +168,8 @@ static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
             else if (to)
                 ((uint32_t *)(void *)to)[l] = (uint32_t)old;
         } else if (size == 8) {
-            uint64_t old = atomic64(op, type, false, at, ((const uint64_t *)b)[l], ((const uint64_t *)c)[l]);
+            uint64_t old =
+                atomic64(op, type, flushes(w, i, at), at, ((const uint64_t *)b)[l], ((const uint64_t *)c)[l]);
             if (to)
                 ((uint64_t *)(void *)to)[l] = old;
         } else if (size == 4) {
@@ -260,14 +264,14 @@ EXEC_RACY void exec_reduce(struct exec_warp *w, const struct exec_insn *i, void 
 {
     enum atomic_op op = (enum atomic_op)i->kind;
     enum ptx_type type = (enum ptx_type)i->type;
-    bool flush = flushes(w, i, to);
+    (void)w;
     for (unsigned at = 0; at < bytes; at += i->size) {
         void *d = (unsigned char *)to + at;
         const void *s = (const unsigned char *)from + at;
         if (i->size == 8)
-            atomic64(op, type, false, d, *(const uint64_t *)s, 0);
-        else if (i->size == 4)
-            atomic32(op, type, flush, d, *(const uint32_t *)s, 0);
+            atomic64(op, type, true, d, *(const uint64_t *)s, 0);
+        else if (i->size == 4)        /* unlike red.f32 these keep subnormals: seen on an H200 */
+            atomic32(op, type, false, d, *(const uint32_t *)s, 0);
         else
             atomic16(op, type, false, d, *(const uint16_t *)s, 0);
     }

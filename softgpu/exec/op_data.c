@@ -220,8 +220,11 @@ static int decode_mov(struct exec_decoder *d)
     if (nd > 1)
         return decode_pack(d, type, true);
     struct exec_insn n = { .source_count = 1 };
-    if (decode_destination(d, &in->operands[0], type, &n.d, &declared) ||
-        decode_source(d, &in->operands[1], declared, &n.s[0]))
+    if (decode_destination(d, &in->operands[0], type, &n.d, &declared))
+        return -1;
+    /* a number like 1.5 is one of the instruction's type, whatever the register is declared as */
+    const bool number = in->operands[1].kind == PTX_OP_FLOAT && ptx_type_size(type) == ptx_type_size(declared);
+    if (decode_source(d, &in->operands[1], number ? type : declared, &n.s[0]))
         return -1;
     n.run = copy_of(declared);
     return decode_put_guarded(d, n);

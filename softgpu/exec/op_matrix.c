@@ -2,8 +2,8 @@
  * op_matrix.c: products of matrices that a warp holds together: mma, mma.sp, block-scaled mma, wmma.mma.
  *
  * Execution takes A, B and C apart by the tables of matrix.h, multiplies, and puts D together. Products of f16, bf16,
- * tf32 and narrower numbers are exact in f32 and are added in f32 in order of k; hardware's order and rounding are not
- * specified.
+ * tf32 and narrower numbers are exact in f32. How they are added up is not specified; here it is as an H200 does it
+ * (exec_accumulation), but in f32 in order of k for the types that only later devices have.
  */
 #include "softgpu/exec/matrix.h"
 
@@ -17,7 +17,7 @@ enum scale_type { SCALE_NONE, SCALE_UE8M0, SCALE_UE4M3 };
 struct matrix {
     unsigned m, n, k;
     unsigned matrices; /* 1, or 4: the warp's quarters compute one each */
-    bool clamp, xor_popc;
+    bool clamp, xor_popc, towards_zero, four; /* four: products of four k at a time, as of wmma's tf32 */
     struct exec_part a, b, c, d;
     struct exec_sparse sparse; /* A */
     /* block-scaled. scales: of a row of A and a column of B, 0: none; which: lanes and bytes that hold them */
@@ -117,6 +117,21 @@ static void put_real(struct exec_warp *w, const struct exec_part *p, const float
     }
 }
 
+static bool is_fp8(enum exec_element t) { return t == E_E4M3 || t == E_E5M2; }
+
+/* Exponents of inf and NaN are the highest, so elements with one take the way of those far outside. */
+static struct exec_accumulation accumulation_of(const struct matrix *x)
+{
+    const enum exec_element t = x->a.type;
+    if (t == E_F16 || is_fp8(t))
+        return (struct exec_accumulation){ .kept = 25, .step = x->sparse.chunk || t == E_F16 ? x->k : 16, .least = -14,
+                                           .odd = x->d.type == E_F16, .sparse = x->sparse.chunk != 0 };
+    if (t == E_BF16 || t == E_TF32)
+        return (struct exec_accumulation){ .kept = 25, .step = x->four ? 4 : x->k, .least = -126,
+                                           .sparse = x->sparse.chunk != 0 };
+    return (struct exec_accumulation){ .kept = 0 };
+}
+
 static void multiply_real(struct exec_warp *w, const struct matrix *x)
 {
     static _Thread_local _Alignas(64) float a[32 * EXEC_MATRIX_INNER], b[EXEC_MATRIX_INNER * 32], c[32 * 32];
@@ -127,9 +142,21 @@ static void multiply_real(struct exec_warp *w, const struct matrix *x)
     take_real(w, x, &x->c, c);
     if (x->scales)
         add_scaled(w, x, a, b, c);
-    else
+    else {
+        /* of e4m3 and e5m2 an H200 computes the product alone, as one of f16, and then adds c in f32 */
+        static _Thread_local float kept[32 * 32];
+        const unsigned size = x->m * x->n;
+        const bool alone = is_fp8(x->a.type) && is_fp8(x->b.type);
+        if (alone) {
+            memcpy(kept, c, size * sizeof *c);
+            memset(c, 0, size * sizeof *c);
+        }
         for (unsigned i = 0; i < x->matrices; i++)
-            w->row->add_products(a + i * x->m * x->k, b + i * x->k * x->n, c + i * x->m * x->n, x->m, x->n, x->k);
+            w->row->add_products(a + i * x->m * x->k, b + i * x->k * x->n, c + i * size, x->m, x->n, x->k,
+                                 accumulation_of(x));
+        for (unsigned at = 0; alone && at < size; at++)
+            c[at] += kept[at];
+    }
     put_real(w, &x->d, c);
 }
 
@@ -145,10 +172,12 @@ static void multiply_double(struct exec_warp *w, const struct matrix *x)
         for (unsigned n = 0; n < x->c.per_lane; n++)
             v.u = exec_part_bits(w, &x->c, l, n), c[x->c.place[n * SG_LANES + l]] = v.f;
     }
+    const uint32_t before = rounding_set(x->towards_zero ? SG_RZ : SG_RN);
     for (unsigned m = 0; m < x->m; m++)
         for (unsigned k = 0; k < x->k; k++)
             for (unsigned n = 0; n < x->n; n++)
                 c[m * x->n + n] = fma(a[m * x->k + k], b[k * x->n + n], c[m * x->n + n]);
+    rounding_restore(x->towards_zero ? SG_RZ : SG_RN, before);
     for (unsigned l = 0; l < SG_LANES; l++)
         for (unsigned n = 0; n < x->d.per_lane; n++) {
             v.f = c[x->d.place[n * SG_LANES + l]];
@@ -276,6 +305,8 @@ static int decode_multiply(struct exec_decoder *d, enum exec_layout layout)
             types[i] = types[i] == E_E2M1 ? E_E2M1_PACKED : E_NONE;
     x->clamp = decode_has(d, "satfinite");
     x->xor_popc = decode_has(d, "xor");
+    x->towards_zero = decode_has(d, "rz");
+    x->four = layout == EXEC_LAYOUT_WMMA;
     if (!types_known(types) || (types[1] == E_F64 && !has_doubles_shape(x)))
         return decode_error(d, "types of its matrices");
     bool sparse = decode_has(d, "sp") || decode_has(d, "sp::ordered_metadata");

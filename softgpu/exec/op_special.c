@@ -129,7 +129,7 @@ static uint64_t uniform(struct exec_warp *w, unsigned kind)
     case SPECIAL_TIMER:
     case SPECIAL_TIMER_LO:       exec_poll(w, 32); return nanoseconds(CLOCK_REALTIME);
     case SPECIAL_TIMER_HI:       return nanoseconds(CLOCK_REALTIME) >> 32;
-    case SPECIAL_SMEM_TOTAL:     return g->shared_size;
+    case SPECIAL_SMEM_TOTAL:     return (g->shared_size + 127) & ~127u; /* in units of allocation */
     case SPECIAL_SMEM_AGGREGATE: return g->shared_size + g->engine->limits.shared_reserved;
     case SPECIAL_SMEM_DYNAMIC:   return g->launch.dynamic_shared;
     case SPECIAL_SMEM_RESERVED:  return g->engine->limits.shared_reserved;

@@ -339,7 +339,7 @@ FROM_SMALL(from_e2m1, 0x0f, small_to_f32(v, FORMAT_E2M1))
 
 /* Four rows and eight columns of c at a time stay in registers. m, n: multiples of 8 */
 typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
-static void add_products(const float *a, const float *b, float *c, unsigned m, unsigned n, unsigned k)
+static void add_one_by_one(const float *a, const float *b, float *c, unsigned m, unsigned n, unsigned k)
 {
     for (unsigned i = 0; i < m; i += 4)
         for (unsigned j = 0; j < n; j += 8) {
@@ -359,6 +359,111 @@ static void add_products(const float *a, const float *b, float *c, unsigned m, u
             *(eight *)(to + 2 * n) = s2;
             *(eight *)(to + 3 * n) = s3;
         }
+}
+
+enum { NO_EXPONENT = -4096, STEP_MOST = 64, ROWS_MOST = 32, INTS = 8 };
+typedef int eight_ints __attribute__((vector_size(32), aligned(4), may_alias));
+typedef unsigned eight_bits __attribute__((vector_size(32), aligned(4), may_alias));
+
+static int exponent_of(float f, int least)
+{
+    const int e = (int)(float_bits(f) >> 23 & 255) - 127;
+    return f == 0 ? NO_EXPONENT : e < least ? least : e;
+}
+
+/* A sum of cut products, of which each counts 2^(-shift), as f32. */
+static float sum_to_f32(double sum, int shift, struct exec_accumulation how)
+{
+    const uint64_t last = (uint64_t)1 << (52 - (how.coarse ? how.kept : 23)), bits = double_bits(sum),
+                   lost = bits & (last - 1);
+    const double cut = bits_double(bits - lost + (how.odd && lost ? last & ~bits : 0));
+    return (float)ldexp(cut, -shift);
+}
+
+/* One element in f64, whatever its exponents are. Infinities and NaN: as IEEE arithmetic adds them. */
+static float add_element(const float *a, const float *b, unsigned stride, float c, unsigned k,
+                         struct exec_accumulation how)
+{
+    int most = exponent_of(c, -126);
+    bool finite = isfinite(c);
+    for (unsigned at = 0; at < k; at++) {
+        const int e = exponent_of(a[at], how.least) + exponent_of(b[at * stride], how.least);
+        most = e > most ? e : most;
+        finite = finite && isfinite(a[at]) && isfinite(b[at * stride]);
+    }
+    if (!finite) {
+        double sum = c;
+        for (unsigned at = 0; at < k; at++)
+            sum += how.sparse && a[at] == 0 ? 0 : (double)a[at] * b[at * stride];
+        return sum == sum ? (float)sum : bits_float(NAN_F32);
+    }
+    if (most < NO_EXPONENT / 2)
+        return c;
+    const int shift = (int)how.kept - most;
+    double sum = trunc(ldexp(c, shift));
+    for (unsigned at = 0; at < k; at++)
+        sum += trunc(ldexp((double)a[at] * b[at * stride], shift));
+    return sum_to_f32(sum, shift, how);
+}
+
+/* One row and eight columns; e_a and e_b: the exponents. */
+static void add_eight(const float *a, const int *e_a, const float *b, const eight_ints *e_b, unsigned stride, float *c,
+                      unsigned k, struct exec_accumulation how)
+{
+    int of_c[INTS];
+    for (unsigned j = 0; j < INTS; j++)
+        of_c[j] = exponent_of(c[j], -126);
+    eight_ints most = *(const eight_ints *)of_c;
+    for (unsigned at = 0; at < k; at++) {
+        const eight_ints e = e_b[at] + e_a[at];
+        most = (eight_ints)(((eight_bits)e & (eight_bits)(e > most)) | ((eight_bits)most & ~(eight_bits)(e > most)));
+    }
+    bool usual = true;                                /* no product leaves the range of f32 */
+    for (unsigned j = 0; j < INTS; j++)
+        usual = usual && most[j] > -80 && most[j] < 96;
+    if (!usual) {
+        for (unsigned j = 0; j < INTS; j++)
+            c[j] = add_element(a, b + j, stride, c[j], k, how);
+        return;
+    }
+    const eight_ints field = (127 + (int)how.kept - most) << 23;
+    const eight scale = (eight)field;
+    double sums[INTS] = { 0 };
+    for (unsigned first = 0; first < k; first += 8) { /* each is below 2^27: eight of them are an int */
+        eight_ints sum = { 0 };
+        for (unsigned at = first; at < k && at < first + 8; at++)
+            sum += __builtin_convertvector(a[at] * *(const eight *)(b + at * stride) * scale, eight_ints);
+        for (unsigned j = 0; j < INTS; j++)
+            sums[j] += sum[j];
+    }
+    for (unsigned j = 0; j < INTS; j++)
+        c[j] = sum_to_f32(sums[j] + trunc((double)c[j] * (double)scale[j]), (int)how.kept - most[j], how);
+}
+
+/* m, n: multiples of 8 */
+static void add_products(const float *a, const float *b, float *c, unsigned m, unsigned n, unsigned k,
+                         struct exec_accumulation how)
+{
+    const unsigned step = how.step < k ? how.step : k;
+    if (!how.kept || step > STEP_MOST || m > ROWS_MOST || k % step) {
+        add_one_by_one(a, b, c, m, n, k);
+        return;
+    }
+    int e_a[ROWS_MOST * STEP_MOST];
+    eight_ints e_b[STEP_MOST];
+    for (unsigned first = 0; first < k; first += step) {
+        for (unsigned i = 0; i < m; i++)
+            for (unsigned at = 0; at < step; at++)
+                e_a[i * step + at] = exponent_of(a[i * k + first + at], how.least);
+        for (unsigned j = 0; j < n; j += INTS) {
+            const float *from = b + first * n + j;
+            for (unsigned at = 0; at < step; at++)
+                for (unsigned x = 0; x < INTS; x++)
+                    e_b[at][x] = exponent_of(from[at * n + x], how.least);
+            for (unsigned i = 0; i < m; i++)
+                add_eight(a + i * k + first, e_a + i * step, from, e_b, n, c + i * n + j, step, how);
+        }
+    }
 }
 
 SG_CLONE_DECLARE(const struct exec_row_functions, exec_row_functions);

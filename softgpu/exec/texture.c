@@ -217,13 +217,30 @@ static uint64_t element_of(const struct sg_texture *t, const int64_t index[3], u
     return t->base + x * sg_element_bytes(t) + y * t->pitch + ((uint64_t)index[2] + layer) * t->slice;
 }
 
+/* A component of the border's colour, in the precision of the texels. Texels that are read as integers have a border
+   of 0, unless they have 32 bits: then its pattern (as on an H200). */
+static uint32_t border_component(const struct sg_texture *t, unsigned c)
+{
+    const float b = t->border[c];
+    const float least = t->format == SG_TEXEL_S8 || t->format == SG_TEXEL_S16 ? -1.0f : 0.0f;
+    float levels;
+    switch (t->format) {
+    case SG_TEXEL_U8:  levels = 255.0f; break;
+    case SG_TEXEL_S8:  levels = 127.0f; break;
+    case SG_TEXEL_U16: levels = 65535.0f; break;
+    case SG_TEXEL_S16: levels = 32767.0f; break;
+    default:           return bits_of(b);
+    }
+    return t->unit ? bits_of(rintf(fminf(fmaxf(b, least), 1.0f) * levels) / levels) : 0;
+}
+
 /* index < 0: a texel of the border */
 static bool texel(const struct sg_texture *t, unsigned device, const int64_t index[3], uint32_t layer, uint32_t out[4])
 {
     out[0] = out[1] = out[2] = out[3] = 0;
     if (index[0] < 0 || index[1] < 0 || index[2] < 0) {
         for (unsigned c = 0; c < t->channels; c++)
-            out[c] = bits_of(t->border[c]);
+            out[c] = border_component(t, c);
         return true;
     }
     const unsigned size = sg_texel_bytes(t->format);
@@ -238,9 +255,7 @@ static bool texel(const struct sg_texture *t, unsigned device, const int64_t ind
         out[c] = component(t, (const unsigned char *)(uintptr_t)at + c * size);
     for (unsigned c = 0; t->srgb && c < 3 && c < t->channels; c++)
         out[c] = bits_of(linear_light(float_of(out[c])));
-    if (t->channels < 4)
-        out[3] = floats(t) ? bits_of(1.0f) : 1;
-    return true;
+    return true;                                      /* components that the texels lack are 0, the fourth one, too */
 }
 
 /* Wrapping and mirroring are for normalized coordinates; others are clamped then. */

@@ -203,8 +203,12 @@ static LLVMValueRef conversion(struct compiler *c, uint8_t operation, LLVMValueR
 {
     LLVMBuilderRef b = c->builder;
     switch (operation) {
-    case EXEC_STRAIGHT_NEG_F32: return LLVMBuildXor(b, a, splat_32(c, 0x80000000), "");
-    case EXEC_STRAIGHT_ABS_F32: return LLVMBuildAnd(b, a, splat_32(c, 0x7fffffff), "");
+    case EXEC_STRAIGHT_NEG_F32: /* of a NaN: the canonical one */
+        return LLVMBuildSelect(b, is_nan(c, a), splat_32(c, 0x7fffffff),
+                               LLVMBuildXor(b, a, splat_32(c, 0x80000000), ""), "");
+    case EXEC_STRAIGHT_ABS_F32:
+        return LLVMBuildSelect(b, is_nan(c, a), splat_32(c, 0x7fffffff),
+                               LLVMBuildAnd(b, a, splat_32(c, 0x7fffffff), ""), "");
     case EXEC_STRAIGHT_NEG_32: return LLVMBuildNeg(b, a, "");
     case EXEC_STRAIGHT_CVT_F32_S32: return LLVMBuildBitCast(b, LLVMBuildSIToFP(b, a, c->floats, ""), c->row32, "");
     case EXEC_STRAIGHT_CVT_F32_U32: return LLVMBuildBitCast(b, LLVMBuildUIToFP(b, a, c->floats, ""), c->row32, "");

@@ -76,10 +76,15 @@ static uint64_t bfind(const uint64_t *v, unsigned bits, bool s, unsigned shiftam
             return shiftamt ? bits - 1 - i : i;
     return UINT32_MAX;
 }
+/* Of a field: what is more than 255 is far away where the field has 64 bits, else its lower 8 bits count. */
+static unsigned count(uint64_t x, unsigned bits)
+{
+    return bits == 64 && (uint32_t)x > 255 ? 255 : (unsigned)x & 255;
+}
 static uint64_t bfe(const uint64_t *v, unsigned bits, bool s, unsigned variant)
 {
     (void)variant;
-    const unsigned position = v[1] & 255, length = v[2] & 255, top = position + length;
+    const unsigned position = count(v[1], bits), length = count(v[2], bits), top = position + length;
     const unsigned sign = !s || length == 0 ? 0 : bit(v[0], top - 1 < bits - 1 ? top - 1 : bits - 1);
     uint64_t d = 0;
     for (unsigned i = 0; i < bits; i++)
@@ -89,7 +94,7 @@ static uint64_t bfe(const uint64_t *v, unsigned bits, bool s, unsigned variant)
 static uint64_t bfi(const uint64_t *v, unsigned bits, bool s, unsigned variant)
 {
     (void)s, (void)variant;
-    const unsigned position = v[2] & 255, length = v[3] & 255;
+    const unsigned position = count(v[2], bits), length = count(v[3], bits);
     uint64_t d = v[1];
     for (unsigned i = 0; i < length && position + i < bits; i++)
         d = (d & ~((uint64_t)1 << (position + i))) | (uint64_t)bit(v[0], i) << (position + i);

@@ -58,6 +58,19 @@ static uint32_t expect32(enum op op, int mode, bool ftz, bool sat, const uint32_
     return x != x ? 0x7fffffff : flush(u32(x), ftz);
 }
 
+/* Whether a result that was rounded up to the least normal number is subnormal all the same: as if exponents had no
+   lower end. Not of mul and fma to nearest. */
+static bool is_tiny(enum op op, int mode, const uint32_t *v)
+{
+    if ((op != MUL && op != FMA && op != DIV) || (op != DIV && mode == FE_TONEAREST))
+        return false;
+    const __float128 a = f32(flush(v[0], true)), b = f32(flush(v[1], true)), c = f32(flush(v[2], true)),
+                     exact = op == MUL ? a * b : op == FMA ? a * b + c : a / b, size = exact < 0 ? -exact : exact;
+    const bool outward = mode == (exact < 0 ? FE_DOWNWARD : FE_UPWARD);
+    const __float128 least = 0x1p-126;
+    return outward ? size <= least * (1 - 0x1p-24) : mode == FE_TONEAREST ? size < least * (1 - 0x1p-25) : size < least;
+}
+
 /* Operands near each other, so that sums cancel and quotients lie near ties. */
 static void related(uint64_t *v, unsigned exponent_bits, unsigned fraction_bits)
 {
@@ -92,7 +105,10 @@ TEST(test_f32)
                         alu_execute(&c, &run);
                         assert_int_equal(fegetround(), FE_TONEAREST);
                         for (unsigned i = 0; i < 32; i++) {
-                            const uint32_t want = expect32(operations[o].op, modes[m].mode, ftz, sat, v[i]);
+                            uint32_t want = expect32(operations[o].op, modes[m].mode, ftz, sat, v[i]);
+                            if (ftz && (want & 0x7fffffff) == 0x00800000 &&
+                                is_tiny(operations[o].op, modes[m].mode, v[i]))
+                                want &= sat ? 0 : 0x80000000;
                             if (run.d.u.w[i] != want)
                                 fail_msg("%s (%s) of %08x %08x %08x gives %08x, not %08x", c.name, sg_cpu_name(level),
                                          v[i][0], v[i][1], v[i][2], run.d.u.w[i], want);
@@ -299,7 +315,7 @@ TEST(test_signs_and_kinds)
                                           : t == 1 ? kind == FP_INFINITE
                                           : t == 2 ? kind != FP_NAN
                                           : t == 3 ? kind == FP_NAN
-                                          : t == 4 ? kind == FP_NORMAL
+                                          : t == 4 ? kind == FP_NORMAL || kind == FP_ZERO
                                                    : kind == FP_SUBNORMAL;
                         assert_int_equal(run.p >> i & 1, want);
                     }
@@ -315,6 +331,8 @@ TEST(test_signs_and_kinds)
                         alu_execute(&c, &run);
                         for (unsigned i = 0; i < 32; i++) {
                             const uint64_t x = row_get(&run.s[0], cell, i), y = wide ? x : flush((uint32_t)x, ftz);
+                            if (wide ? isnan(f64(x)) : isnan(f32(x)))
+                                continue;             /* seen.c */
                             assert_true(row_get(&run.d, cell, i) == (neg ? y ^ sign : y & (sign - 1)));
                         }
                     }

@@ -33,6 +33,12 @@ static uint32_t expect(enum op op, struct format f, const uint32_t *v, bool ftz,
                                     : exact_sum(x[0], x[1]),
                         'n', false);
     d = flush(f, d, ftz);
+    /* rounded up to the least normal number, but subnormal if exponents had no lower end */
+    if (ftz && (d & 0x7fff) == 0x0400 && (op == MUL || op == FMA)) {
+        const __float128 exact = (__float128)x[0] * x[1] + (op == FMA ? x[2] : 0);
+        if ((exact < 0 ? -exact : exact) < 0x1p-14 * (1 - 0x1p-12))
+            d &= 0x8000;
+    }
     if (relu || sat)
         d = d & 0x8000 ? 0 : d;
     const uint32_t one = f.exponent_bits == 8 ? 0x3f80 : 0x3c00;
@@ -194,13 +200,17 @@ TEST(test_extrema_and_signs)
                             assert_int_equal(run.d.u.w[i] >> (16 * half) & 0xffff, want);
                         }
                         alu_execute(&neg, &run);
-                        for (unsigned i = 0; i < 32; i++)
+                        for (unsigned i = 0; i < 32; i++) {
+                            const uint32_t x = run.s[0].u.w[i] >> (16 * half) & 0xffff;
                             assert_int_equal(run.d.u.w[i] >> (16 * half) & 0xffff,
-                                             flush(f, run.s[0].u.w[i] >> (16 * half) & 0xffff, ftz) ^ 0x8000);
+                                             (x & 0x7fff) > format_highest(f) + 1 ? 0x7fff : flush(f, x, ftz) ^ 0x8000);
+                        }
                         alu_execute(&abs, &run);
-                        for (unsigned i = 0; i < 32; i++)
+                        for (unsigned i = 0; i < 32; i++) {
+                            const uint32_t x = run.s[0].u.w[i] >> (16 * half) & 0xffff;
                             assert_int_equal(run.d.u.w[i] >> (16 * half) & 0xffff,
-                                             flush(f, run.s[0].u.w[i] >> (16 * half) & 0xffff, ftz) & 0x7fff);
+                                             (x & 0x7fff) > format_highest(f) + 1 ? 0x7fff : flush(f, x, ftz) & 0x7fff);
+                        }
                     }
                 }
             }

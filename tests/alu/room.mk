@@ -1,5 +1,5 @@
 # Tests of softgpu/alu: each family against references of its own, in every clone that the processor has.
-TESTS_ALU := integer bits float convert convert_small half approx compare video demand
+TESTS_ALU := integer bits float convert convert_small half approx compare video demand seen
 TESTS += $(TESTS_ALU:%=$(BUILD)/tests/alu_%)
 TESTS_ALU_OBJECTS = $(SOFTGPU_ALU_OBJECTS)
 $(TESTS_ALU:%=$(BUILD)/tests/alu_%) $(BUILD)/tests/alu_bench: $(BUILD)/tests/alu_%: $(BUILD)/tests/alu/%.o \

@@ -186,4 +186,96 @@ EXEC_TEST(tiles)
     }
 }
 
+/*
+ * How products are added up, which the PTX ISA leaves open, as an H200 did it (tests/gpu). All rows of A are the same,
+ * and all columns of B, so D is one number. Words of a row and of a column in order of k.
+ */
+static const struct sum { const char *name; uint32_t a[8], b[8], c, d; } sums[] = {
+    { "m16n8k16.row.col.f32.f16.f16.f32",
+      { 0x3dc8b9bc, 0xc2d3c149, 0x37c53eb7, 0x4113b778, 0x41694073, 0x3a1c3d4b, 0x3b183943, 0x419cb9d4 },
+      { 0x43f3439a, 0x37a73650, 0x422ac3d0, 0xb7df3e56, 0xc2b83682, 0xbea7bccd, 0xbd234131, 0xb630bd4a },
+      0xc06ed01d,
+      0xc1a838b3 },
+    { "m16n8k16.row.col.f32.f16.f16.f32",
+      { 0x3dc8b9bc, 0xc2d3c149, 0x37c53eb7, 0x4113b778, 0x41694073, 0x3a1c3d4b, 0x3b183943, 0x419cb9d4 },
+      { 0x359d4281, 0x42a84313, 0x35c53c11, 0xb498bf5f, 0xc32742b7, 0xb992b5b5, 0xbc75bb8e, 0x3ffeb41e },
+      0xc0349e92,
+      0xc1b2e573 },
+    { "m16n8k16.row.col.f32.f16.f16.f32",
+      { 0x3dc8b9bc, 0xc2d3c149, 0x37c53eb7, 0x4113b778, 0x41694073, 0x3a1c3d4b, 0x3b183943, 0x419cb9d4 },
+      { 0xbadbc06f, 0xbc1cbb14, 0xbd764270, 0xb676c11b, 0x355fb5df, 0xb74e3df5, 0xb6b73648, 0xc2d73e70 },
+      0xc00664b6,
+      0xbe26ce40 },
+    { "m16n8k16.row.col.f32.bf16.bf16.f32",
+      { 0xbf873f3a, 0x3fa6c070, 0xc02bbeec, 0xbfd03e99, 0x3ee2bf7f, 0x402cbf22, 0xc040becc, 0xbf22bfe1 },
+      { 0x3f07400a, 0x3fafbfda, 0x3fcfc07d, 0x3e96bf70, 0xbf123f23, 0x403ebe9c, 0xc01cc04c, 0xc03e3f56 },
+      0xc0349e92,
+      0x419af625 },
+    { "m16n8k16.row.col.f32.bf16.bf16.f32",
+      { 0xbf873f3a, 0x3fa6c070, 0xc02bbeec, 0xbfd03e99, 0x3ee2bf7f, 0x402cbf22, 0xc040becc, 0xbf22bfe1 },
+      { 0xbf763e88, 0x3f86bfb4, 0x3f893ff8, 0xbeeec054, 0x4002bfed, 0x3f5fc078, 0xbff13f82, 0xbff34011 },
+      0x3f3b6e39,
+      0x41694443 },
+    { "m16n8k16.row.col.f32.bf16.bf16.f32",
+      { 0xbf873f3a, 0x3fa6c070, 0xc02bbeec, 0xbfd03e99, 0x3ee2bf7f, 0x402cbf22, 0xc040becc, 0xbf22bfe1 },
+      { 0xc07f3f22, 0x3f713ffb, 0x3f00bf0b, 0x3e98bf8a, 0xbeb6bf33, 0xc06a4074, 0xbf873eb9, 0xc056bf96 },
+      0x40150b3e,
+      0xc0b12081 },
+    { "m16n8k8.row.col.f32.tf32.tf32.f32",
+      { 0xbe88eefe, 0x4077ba59, 0xbfb6f7cc, 0x3f38ae14, 0x3ef02c3b, 0x3ef8ca7e, 0xbf40cb3c, 0x3ff914e9 },
+      { 0xbf8f7606, 0x3eaabf5b, 0xc074d926, 0xbfb45a7f, 0x403395a2, 0x3f624ca0, 0x3eab9ea2, 0xbfcf3fcc },
+      0x3f3b6e39,
+      0x40a3a491 },
+    { "m16n8k8.row.col.f32.tf32.tf32.f32",
+      { 0xbe88eefe, 0x4077ba59, 0xbfb6f7cc, 0x3f38ae14, 0x3ef02c3b, 0x3ef8ca7e, 0xbf40cb3c, 0x3ff914e9 },
+      { 0xc011587c, 0xbf933e7a, 0xc02c4b6a, 0xbfa206bc, 0x401bcfd2, 0x400a920e, 0x3fb2d4de, 0x40685a0e },
+      0x40150b3e,
+      0x4119f145 },
+    { "m16n8k8.row.col.f32.tf32.tf32.f32",
+      { 0xbe88eefe, 0x4077ba59, 0xbfb6f7cc, 0x3f38ae14, 0x3ef02c3b, 0x3ef8ca7e, 0xbf40cb3c, 0x3ff914e9 },
+      { 0x3f8e82b2, 0x3f3cbaf3, 0x3f2d57ea, 0xbf51d674, 0xc04bf40e, 0xbff354fd, 0xbf55c5a4, 0xbfc1c404 },
+      0x405d39df,
+      0xbe8feb08 },
+    { "m16n8k32.row.col.f32.e4m3.e4m3.f32",
+      { 0x9cbebf24, 0xac3aa1ba, 0x319a3e3f, 0xd14d44c1, 0xc54c9fc1, 0xbbcc31bc, 0x2db3d3c0, 0xd3553026 },
+      { 0x4eacd0c0, 0xbfd32f27, 0x23bbc0c2, 0x2bd7b23d, 0x3d4b39c1, 0xb1d3d051, 0xb54719ce, 0xbe2f4849 },
+      0xc06ed01d,
+      0x405cb7e3 },
+    { "m16n8k32.row.col.f32.e4m3.e4m3.f32",
+      { 0x9cbebf24, 0xac3aa1ba, 0x319a3e3f, 0xd14d44c1, 0xc54c9fc1, 0xbbcc31bc, 0x2db3d3c0, 0xd3553026 },
+      { 0x191ca6a8, 0x9daa1e3f, 0x34a7c0c1, 0xcab3d731, 0x20c23252, 0x4419b73a, 0xcbac224a, 0x56573c9d },
+      0x3f3b6e39,
+      0xc1fd918e },
+    { "m16n8k32.row.col.f32.e4m3.e4m3.f32",
+      { 0x9cbebf24, 0xac3aa1ba, 0x319a3e3f, 0xd14d44c1, 0xc54c9fc1, 0xbbcc31bc, 0x2db3d3c0, 0xd3553026 },
+      { 0x454c2943, 0x3ec7c4b5, 0x50caaacb, 0x9ab437d0, 0xd63ecb4e, 0xb121a625, 0x36254254, 0x45b11bb0 },
+      0xc00664b6,
+      0xc270ab4b },
+};
+
+EXEC_TEST(sums_of_products_are_as_an_h200_has_them)
+{
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        char ptx[2048];
+        snprintf(ptx, sizeof ptx,
+                 ".visible .entry k(.param .u64 out)\n{\n%s"
+                 "and.b32 r1, r1, 3; mul.wide.u32 a1, r1, 4; add.u64 a1, a1, a0;\n"
+                 "ld.global.b32 r4, [a1]; ld.global.b32 r5, [a1+16]; ld.global.b32 r6, [a1+32];\n"
+                 "ld.global.b32 r7, [a1+48]; ld.global.b32 r8, [a0+64];\n"
+                 "mma.sync.aligned.%s {r9, r10, r11, r12}, {r4, r4, r5, r5}, {r6, r7}, {r8, r8, r8, r8};\n"
+                 "st.global.v4.b32 [a0+80], {r9, r10, r11, r12};\nret;\n}\n",
+                 HEAD, sums[i].name);
+        gpu_load(ptx);
+        uint32_t *out = gpu_alloc(96);
+        memcpy(out, sums[i].a, sizeof sums[i].a);
+        memcpy(out + 8, sums[i].b, sizeof sums[i].b);
+        out[16] = sums[i].c;
+        assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+        for (unsigned k = 0; k < 4; k++)
+            if (out[20 + k] != sums[i].d)
+                fail_msg("%s, row %zu: %x instead of %x", sums[i].name, i, out[20 + k], sums[i].d);
+        gpu_reset();
+    }
+}
+
 int main(void) { return unit_run(exec_setup, exec_teardown); }
