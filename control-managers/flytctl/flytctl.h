@@ -343,7 +343,7 @@ int command_server_logs(struct flytctl *);
 int command_comm_list(struct flytctl *);
 int command_comm_show(struct flytctl *);
 int command_comm_dump(struct flytctl *);
-/* cmd_comm.c: prints the names of communicators that begin so, a line each. */
+/* comm_rows.c: prints the names of communicators that begin so, a line each. */
 void suggest_communicators(struct flytctl *, const char *begun);
 int command_usage(struct flytctl *), command_program_why(struct flytctl *);
 int command_gpu_list(struct flytctl *), command_describe(struct flytctl *);
