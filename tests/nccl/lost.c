@@ -12,6 +12,14 @@ void revoked(void)
     struct nccl_comm *parts[MOST], *smaller[MOST] = { NULL };
     int none[] = { 0 };
     collectives_once(); /* no rank asks any more whether all is well */
+    /* What a rank has got from this one says that all others have looked at their results. Itself it may still be under
+       way elsewhere when another rank revokes: then it is an error there. */
+    for (int i = 0; i < count; i++)
+        GOOD(call(ALL_REDUCE, i, 1, 0));
+    for (int i = 0; i < count; i++) {
+        CUDA(cuCtxSetCurrent(own[i].context));
+        cuStreamSynchronize(own[i].stream);
+    }
     for (int i = 0; i < count; i++)
         if (first + i < ranks - 1)
             GOOD(call(ALL_REDUCE, i, COUNT, 0));
