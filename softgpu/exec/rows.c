@@ -363,7 +363,6 @@ static void add_one_by_one(const float *a, const float *b, float *c, unsigned m,
 
 enum { NO_EXPONENT = -4096, STEP_MOST = 64, ROWS_MOST = 32, INTS = 8 };
 typedef int eight_ints __attribute__((vector_size(32), aligned(4), may_alias));
-typedef unsigned eight_bits __attribute__((vector_size(32), aligned(4), may_alias));
 
 static int exponent_of(float f, int least)
 {
@@ -406,38 +405,70 @@ static float add_element(const float *a, const float *b, unsigned stride, float 
     return sum_to_f32(sum, shift, how);
 }
 
+typedef int four_ints __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float four_floats __attribute__((vector_size(16), aligned(4), may_alias));
+typedef double four_doubles __attribute__((vector_size(32), aligned(8)));
+typedef int64_t four_longs __attribute__((vector_size(32), aligned(8)));
+
+#define CHOOSE(mask, x, y) (((mask) & (x)) | (~(mask) & (y)))
+
+/* exponent_of, of eight. Through a pointer: returning vectors is not the same at each level of the processor. */
+SG_INLINE void exponents_of(eight_ints *to, const float *f, int least)
+{
+    const eight_ints bits = *(const eight_ints *)(const void *)f & 0x7fffffff, e = (bits >> 23) - 127,
+                     none = (eight_ints){ 0 } + NO_EXPONENT, lowest = (eight_ints){ 0 } + least;
+    *to = CHOOSE(bits == 0, none, CHOOSE(e < least, lowest, e));
+}
+
+/* As sum_to_f32, of four columns; sums: `count` of each, INTS apart. */
+SG_INLINE void finish_four(float *c, const int *sums, unsigned count, const int *shift, struct exec_accumulation how)
+{
+    four_doubles sum = { 0 };
+    for (unsigned at = 0; at < count; at++)
+        sum += __builtin_convertvector(*(const four_ints *)(sums + at * INTS), four_doubles);
+    const int64_t last = (int64_t)1 << (52 - (how.coarse ? how.kept : 23));
+    four_longs bits = (four_longs)sum;
+    const four_longs lost = bits & (last - 1);
+    bits -= lost;
+    if (how.odd)
+        bits |= (lost != 0) & last;
+    const four_longs back = (1023 - __builtin_convertvector(*(const four_ints *)shift, four_longs)) << 52;
+    *(four_floats *)c = __builtin_convertvector((four_doubles)bits * (four_doubles)back, four_floats);
+}
+
 /* One row and eight columns; e_a and e_b: the exponents. */
-static void add_eight(const float *a, const int *e_a, const float *b, const eight_ints *e_b, unsigned stride, float *c,
+SG_INLINE void add_eight(const float *a, const int *e_a, const float *b, const eight_ints *e_b, unsigned stride, float *c,
                       unsigned k, struct exec_accumulation how)
 {
-    int of_c[INTS];
-    for (unsigned j = 0; j < INTS; j++)
-        of_c[j] = exponent_of(c[j], -126);
-    eight_ints most = *(const eight_ints *)of_c;
+    eight_ints most;
+    exponents_of(&most, c, -126);
     for (unsigned at = 0; at < k; at++) {
         const eight_ints e = e_b[at] + e_a[at];
-        most = (eight_ints)(((eight_bits)e & (eight_bits)(e > most)) | ((eight_bits)most & ~(eight_bits)(e > most)));
+        most = CHOOSE(e > most, e, most);
     }
-    bool usual = true;                                /* no product leaves the range of f32 */
+    most &= most >= NO_EXPONENT / 2;                  /* nothing but zeros */
+    const eight_ints outside = (most < -80) | (most > 96);
+    int any = 0;                                      /* a product leaves the range of f32 */
     for (unsigned j = 0; j < INTS; j++)
-        usual = usual && most[j] > -80 && most[j] < 96;
-    if (!usual) {
+        any |= outside[j];
+    if (any) {
         for (unsigned j = 0; j < INTS; j++)
             c[j] = add_element(a, b + j, stride, c[j], k, how);
         return;
     }
-    const eight_ints field = (127 + (int)how.kept - most) << 23;
+    const eight_ints shift = (int)how.kept - most, field = (shift + 127) << 23;
     const eight scale = (eight)field;
-    double sums[INTS] = { 0 };
-    for (unsigned first = 0; first < k; first += 8) { /* each is below 2^27: eight of them are an int */
+    /* each term is below 2^27: eight of them are an int */
+    eight_ints sums[STEP_MOST / 8 + 1] = { __builtin_convertvector(*(const eight *)c * scale, eight_ints) };
+    unsigned count = 1;
+    for (unsigned first = 0; first < k; first += 8) {
         eight_ints sum = { 0 };
         for (unsigned at = first; at < k && at < first + 8; at++)
             sum += __builtin_convertvector(a[at] * *(const eight *)(b + at * stride) * scale, eight_ints);
-        for (unsigned j = 0; j < INTS; j++)
-            sums[j] += sum[j];
+        sums[count++] = sum;
     }
-    for (unsigned j = 0; j < INTS; j++)
-        c[j] = sum_to_f32(sums[j] + trunc((double)c[j] * (double)scale[j]), (int)how.kept - most[j], how);
+    finish_four(c, (const int *)sums, count, (const int *)&shift, how);
+    finish_four(c + 4, (const int *)sums + 4, count, (const int *)&shift + 4, how);
 }
 
 /* m, n: multiples of 8 */
@@ -453,13 +484,16 @@ static void add_products(const float *a, const float *b, float *c, unsigned m, u
     eight_ints e_b[STEP_MOST];
     for (unsigned first = 0; first < k; first += step) {
         for (unsigned i = 0; i < m; i++)
-            for (unsigned at = 0; at < step; at++)
-                e_a[i * step + at] = exponent_of(a[i * k + first + at], how.least);
+            if (step % INTS)
+                for (unsigned at = 0; at < step; at++)
+                    e_a[i * step + at] = exponent_of(a[i * k + first + at], how.least);
+            else
+                for (unsigned at = 0; at < step; at += INTS)
+                    exponents_of((eight_ints *)(e_a + i * step + at), a + i * k + first + at, how.least);
         for (unsigned j = 0; j < n; j += INTS) {
             const float *from = b + first * n + j;
             for (unsigned at = 0; at < step; at++)
-                for (unsigned x = 0; x < INTS; x++)
-                    e_b[at][x] = exponent_of(from[at * n + x], how.least);
+                exponents_of(&e_b[at], from + at * n, how.least);
             for (unsigned i = 0; i < m; i++)
                 add_eight(a + i * k + first, e_a + i * step, from, e_b, n, c + i * n + j, step, how);
         }
