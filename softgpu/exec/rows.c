@@ -437,8 +437,8 @@ SG_INLINE void finish_four(float *c, const int *sums, unsigned count, const int 
 }
 
 /* One row and eight columns; e_a and e_b: the exponents. */
-SG_INLINE void add_eight(const float *a, const int *e_a, const float *b, const eight_ints *e_b, unsigned stride, float *c,
-                      unsigned k, struct exec_accumulation how)
+SG_INLINE void add_eight(const float *a, const int *e_a, const float *b, const eight_ints *e_b, unsigned stride,
+                         float *c, unsigned k, struct exec_accumulation how)
 {
     eight_ints most;
     exponents_of(&most, c, -126);
