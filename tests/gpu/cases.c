@@ -38,7 +38,7 @@
 #include <unistd.h>
 
 enum { BATCH = 128, PARAMETERS = 40, LOG = 200, MOST_JOBS = 64 };
-enum { LOAD_SECONDS = 120, CASE_SECONDS = 6 };
+enum { LOAD_SECONDS = 120, CASE_SECONDS = 10 };
 
 /* How far a case came. */
 enum stage { WAITING, REFUSED, STARTED, DONE, STUCK, CRASHED, UNABLE };
