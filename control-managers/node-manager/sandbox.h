@@ -63,7 +63,7 @@ int root_enter(const struct root *);
 
 /* 0, or -errno with *error. */
 int seccomp_prepare(char *error);
-/* NVIDIA: bind is one of the calls. MPS: connect and listen, too. SOFTWARE: no memory is writable and executable at
+/* NVIDIA: bind and listen are among the calls. MPS: connect, too. SOFTWARE: no memory is writable and executable at
    once. */
 enum sandbox_calls { CALLS_NVIDIA, CALLS_MPS, CALLS_SOFTWARE, CALLS_COUNT };
 /* From then on this process and its children make the prepared calls only. 0 or -errno. */

@@ -95,21 +95,22 @@ static int allow(scmp_filter_ctx filter, const char *name, const struct scmp_arg
  * The socket that a server listens on, and those that it accepts, belong to the machine's network. Such a socket can be
  * closed for its first purpose and then be connected to any address, or listen at any free port, where a program may
  * look for another server; so no server may connect, bind or listen, except a client of MPS. To NVIDIA's driver the
- * refusal says that there is no MPS. That driver does not start where it cannot bind a unix socket: its servers may
- * bind, and ports.c keeps them from ports where the kernel can. MSG_FASTOPEN is another way to connect.
+ * refusal says that there is no MPS. That driver does not start where it cannot listen at a unix socket: its servers
+ * may bind and listen, and ports.c keeps them from ports of their choice where the kernel can. MSG_FASTOPEN is another
+ * way to connect.
  */
 static int fill_connecting(scmp_filter_ctx filter, enum sandbox_calls calls)
 {
-    const bool connects = calls == CALLS_MPS, binds = calls != CALLS_SOFTWARE;
+    const bool connects = calls == CALLS_MPS, listens = calls != CALLS_SOFTWARE;
     const struct {
         const char *name;
         unsigned flags;
     } senders[] = { { "sendto", 3 }, { "sendmsg", 2 }, { "sendmmsg", 3 } };
     int failure =
         seccomp_rule_add(filter, connects ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(ECONNREFUSED), SCMP_SYS(connect), 0);
-    if (!failure && binds)
+    if (!failure && listens)
         failure = allow(filter, "bind", NULL);
-    if (!failure && connects)
+    if (!failure && listens)
         failure = allow(filter, "listen", NULL);
     for (size_t i = 0; !failure && i < sizeof senders / sizeof *senders; i++) {
         const struct scmp_arg_cmp plain = SCMP_CMP32(senders[i].flags, SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0);
