@@ -3,8 +3,8 @@
  *
  * The filter of system calls (seccomp.c) refuses bind and connect as a whole: it does not see the kind of a socket.
  * NVIDIA's driver listens at a unix socket when it starts, and a client of MPS connects one: for these it allows the
- * calls, and Landlock keeps them from the sockets of the machine's network that the server listens on and accepts. Landlock
- * knows the network since Linux 6.7; an older kernel has only what the filter does.
+ * calls, and Landlock keeps them from the sockets of the machine's network that the server listens on and accepts.
+ * Landlock knows the network since Linux 6.7; an older kernel has only what the filter does.
  */
 #include <errno.h>
 #include <linux/types.h>
