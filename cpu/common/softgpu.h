@@ -22,7 +22,8 @@ enum {
     SOFTGPU_FUNCTION_BLOCK_Y,
     SOFTGPU_FUNCTION_BLOCK_Z,
     SOFTGPU_FUNCTION_CLUSTER_MOST,
-    SOFTGPU_FUNCTION_CLUSTER_GRID
+    SOFTGPU_FUNCTION_CLUSTER_GRID,
+    SOFTGPU_FUNCTION_ONE_THREAD /* of NVIDIA's driver: a block of one thread will do in place of that one */
 };
 
 /* What stands at the head of PTX, before a number: a bound of its kernels' registers, where the text is not an entry of

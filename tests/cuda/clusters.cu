@@ -188,6 +188,7 @@ static void test_preferred_clusters()
     GIVES(cudaSuccess, prefer(2, 4, 1, 1));
     GIVES(cudaSuccess, prefer(2, 16, 1, 1));
     HOLDS(counted() == 32);
+    GIVES(cudaErrorInvalidClusterSize, prefer(0, 4, 1, 1)); // preferred to nothing
     GIVES(cudaErrorInvalidClusterSize, prefer(0, 3, 0, 7));
     GIVES(cudaErrorInvalidClusterSize, prefer(2, 0, 1, 1));
     GIVES(cudaErrorInvalidClusterSize, prefer(4, 2, 1, 1)); // smaller than the regular ones

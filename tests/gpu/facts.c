@@ -830,7 +830,7 @@ static void cluster_codes(void)
            launch_shaped(pairs, 3, NULL, 0));
 }
 
-/* A block of one thread for .reqntid 32, 2, 1: who says so, and when. */
+/* Blocks of one thread and of 64 for .reqntid 32, 2, 1: who says so, and when. */
 static void required_block(void)
 {
     CUgraph graph, captured;
@@ -838,9 +838,10 @@ static void required_block(void)
     CUgraphExec executable;
     start();
     CUfunction f = nothing(".reqntid 32, 2, 1");
-    CUDA_KERNEL_NODE_PARAMS p = { .func = f, .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1,
+    CUDA_KERNEL_NODE_PARAMS p = { .func = f, .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 64,
                                   .blockDimY = 1, .blockDimZ = 1 };
-    printf("launch %d", launch_shaped(f, 1, NULL, 0));
+    printf("launch of 1 %d", launch_shaped(f, 1, NULL, 0));
+    printf(", of 64 %d", launch(f, 1, 64, NULL, 0));
     NEED(CALL(cuGraphCreate, (CUgraph *, unsigned), &graph, 0));
     CUresult r = CALL(cuGraphAddKernelNode_v2, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
                                                const CUDA_KERNEL_NODE_PARAMS *), &node, graph, NULL, 0, &p);
@@ -852,7 +853,7 @@ static void required_block(void)
     NEED(CALL(cuStreamBeginCapture_v2, (CUstream, CUstreamCaptureMode), stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     printf("; captured launch %d", CALL(cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
                                                          unsigned, unsigned, CUstream, void **, void **),
-                                        f, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+                                        f, 1, 1, 1, 64, 1, 1, 0, stream, NULL, NULL));
     printf(", end %d", CALL(cuStreamEndCapture, (CUstream, CUgraph *), stream, &captured));
     int value = -1;
     for (int id = 0; id < 24; id++) {
@@ -956,13 +957,13 @@ static const struct fact {
     {"clear-rate", clear_rate, "the rate of the memory"},
     {"green-context", green_context, "8 SMs"},
     {"addresses-again", addresses_again, "the same in a second process"},
-    {"first-launch-lazy", first_launch_lazy, "waits for the kernel that runs"},
-    {"first-launch-asked", first_launch_asked, "waits too"},
+    {"first-launch-lazy", first_launch_lazy, "may wait for the kernel that runs"},
+    {"first-launch-asked", first_launch_asked, "may wait, too"},
     {"first-launch-loaded", first_launch_loaded, "does not wait"},
     {"streams-beside", streams_beside, "all"},
     {"device-linked", device_linked, "a wrapper with parts only by cuLibraryLoadData, a link of the parts works"},
     {"cluster-codes", cluster_codes, "912 for all that is wrong"},
-    {"required-block", required_block, "1 at the launch"},
+    {"required-block", required_block, "of 1: 0, of 64: 1 at the launch"},
     {"checkpoint-of-a-process", checkpoint_of_a_process, "the same"},
     {"launch-time", launch_time, "2 to 5 us"},
     {"start-time", start_time, "hundreds of ms, hence workers started in advance"},

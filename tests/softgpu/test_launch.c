@@ -149,7 +149,7 @@ TEST(preferred_clusters)
         { { 2, 1, 1 }, { 16, 1, 1 }, CUDA_SUCCESS },
         { { 2, 1, 1 }, { 16, 2, 1 }, CUDA_ERROR_INVALID_CLUSTER_SIZE },
         { { 0, 0, 0 }, { 3, 0, 5 }, CUDA_ERROR_INVALID_CLUSTER_SIZE },   /* no regular ones */
-        { { 0, 0, 0 }, { 4, 2, 1 }, CUDA_SUCCESS },
+        { { 0, 0, 0 }, { 4, 2, 1 }, CUDA_ERROR_INVALID_CLUSTER_SIZE },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const unsigned *r = cases[k].regular, *p = cases[k].preferred;

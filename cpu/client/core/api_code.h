@@ -90,6 +90,7 @@ struct core_function_info {
     /* The only block that it can be launched with, and the most blocks of its clusters; 0: any, or not known. */
     unsigned required_block[3], cluster_most;
     bool grid_of_clusters; /* a launch's grid counts clusters, and not blocks */
+    bool one_thread_will_do; /* a block of one thread is taken in place of required_block */
 };
 /* Loads the image into the context if need be. Waits, the first time per context. The error is the one that native
    gives at the first launch, and is explained once on stderr with the compiler's log. */

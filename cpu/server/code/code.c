@@ -281,7 +281,8 @@ static void attributes_of_image(struct function *function)
                                    { SOFTGPU_FUNCTION_BLOCK_Y, (int)layout.required[1] },
                                    { SOFTGPU_FUNCTION_BLOCK_Z, (int)layout.required[2] },
                                    { SOFTGPU_FUNCTION_CLUSTER_MOST, (int)layout.cluster_most },
-                                   { SOFTGPU_FUNCTION_CLUSTER_GRID, layout.grid_of_clusters } };
+                                   { SOFTGPU_FUNCTION_CLUSTER_GRID, layout.grid_of_clusters },
+                                   { SOFTGPU_FUNCTION_ONE_THREAD, layout.required[0] != 0 } };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].value)
             function->attributes[function->attribute_count++] = all[i];

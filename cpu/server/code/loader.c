@@ -58,9 +58,9 @@ static CUresult load_library(const struct gpu *gpu, struct module *module, const
 #endif
 }
 
-/* NVIDIA's driver loads a kernel when it is first launched, and waits meanwhile until the device is idle. If a kernel
-   runs that waits for that one, or for the program, this lasts for ever, and no other call gets into the driver. The
-   kernels of a small image are loaded with it, so that such a program runs. What cannot be loaded is refused later. */
+/* NVIDIA's driver loads a kernel when it is first launched, and CUDA's guide says that this may wait until the device
+   is idle. If a kernel runs that waits for that one, or for the program, it would last for ever. The kernels of a small
+   image are loaded with it, so that such a program runs. What cannot be loaded is refused later. */
 static void load_functions(const struct gpu *gpu, const struct module *module)
 {
 #if CUDA_VERSION >= 12040

@@ -54,8 +54,8 @@ static CUresult check_preferred(const struct sg_launch *l, const CUlaunchAttribu
 {
     /* the value has the form of clusterDim */
     const uint32_t preferred[3] = { value->clusterDim.x, value->clusterDim.y, value->clusterDim.z };
-    static const uint32_t block[3] = { 1, 1, 1 };
-    return (CUresult)cluster_check_preferred(l->grid, l->cluster[0] ? l->cluster : block, preferred);
+    return l->cluster[0] ? (CUresult)cluster_check_preferred(l->grid, l->cluster, preferred)
+                         : CUDA_ERROR_INVALID_CLUSTER_SIZE;
 }
 
 /* preferred: of the clusters that the program would rather have; NULL: it has not said. */
@@ -104,7 +104,7 @@ static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l, const
     case LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: {
         l->cluster[0] = a->value.clusterDim.x, l->cluster[1] = a->value.clusterDim.y;
         l->cluster[2] = a->value.clusterDim.z;
-        return l->cluster[0] && l->cluster[1] && l->cluster[2] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        return l->cluster[0] && l->cluster[1] && l->cluster[2] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }
     case LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:       /* check() looks at it */
         *preferred = &a->value;

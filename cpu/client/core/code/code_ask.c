@@ -49,6 +49,8 @@ static void function_fill(struct core_function_info *info, const function_get_re
             info->cluster_most = (unsigned)a->value;
         else if (a->name == SOFTGPU_FUNCTION_CLUSTER_GRID)
             info->grid_of_clusters = a->value;
+        else if (a->name == SOFTGPU_FUNCTION_ONE_THREAD)
+            info->one_thread_will_do = a->value;
     }
     for (unsigned i = 0; i < result->params.params_len; i++) {
         const flyt_param *p = &result->params.params_val[i];

@@ -208,9 +208,7 @@ static int check_clusters(core_context *c, const struct core_launch *l, struct l
     if (given)
         memcpy(cluster, given, sizeof cluster);
     for (int i = 0; i < 3; i++) {
-        if (!cluster[i])
-            return CORE_INVALID_VALUE;
-        if (l->grid[i] % cluster[i] && !info->grid_of_clusters)
+        if (!cluster[i] || (l->grid[i] % cluster[i] && !info->grid_of_clusters))
             return INVALID_CLUSTER_SIZE;
         size *= cluster[i];
         if (size > CLUSTER_BLOCKS_MOST || (needed && cluster[i] != (own[i] > 0 ? (uint32_t)own[i] : 1)))
@@ -232,15 +230,6 @@ static int check_clusters(core_context *c, const struct core_launch *l, struct l
     return !code && size > resident ? INVALID_CLUSTER_SIZE : code;
 }
 
-/* The launch names no regular clusters, and the kernel has none. */
-static __attribute__((cold, noinline)) int check_preferred_alone(const uint32_t grid[3], const uint8_t *preferred)
-{
-    static const uint32_t block[3] = { 1, 1, 1 };
-    uint32_t wish[3];
-    memcpy(wish, preferred, sizeof wish);
-    return cluster_check_preferred(grid, block, wish);
-}
-
 /* ---- why not: for the log of errors, off the path of launches that are right ---- */
 
 static __attribute__((cold, noinline)) int wrong_dimensions(const struct core_launch *l,
@@ -260,10 +249,12 @@ static __attribute__((cold, noinline)) int wrong_dimensions(const struct core_la
     return CORE_INVALID_VALUE;
 }
 
-/* A kernel with __block_size__ that is launched as its grid of clusters says it, with a block of one thread. */
+/* A kernel with __block_size__ that is launched as its grid of clusters says it, with a block of one thread; or on a
+   GPU that takes such a block for any kernel. */
 static inline bool is_of_one(const struct core_launch *l, const struct core_function_info *info)
 {
-    return info->grid_of_clusters && l->block[0] == 1 && l->block[1] == 1 && l->block[2] == 1;
+    bool will_do = info->grid_of_clusters || info->one_thread_will_do;
+    return will_do && l->block[0] == 1 && l->block[1] == 1 && l->block[2] == 1;
 }
 
 static __attribute__((cold, noinline)) int check_required(const struct core_launch *l,
@@ -320,8 +311,8 @@ static inline __attribute__((always_inline)) int check(core_context *c, const st
     if (__builtin_expect(cluster || clusters, 0) &&
         (code = check_clusters(c, l, loaded, threads, cluster, preferred)))
         return code;
-    if (__builtin_expect(preferred && !cluster && !clusters, 0) && (code = check_preferred_alone(l->grid, preferred)))
-        return code;
+    if (__builtin_expect(preferred && !cluster && !clusters, 0))
+        return INVALID_CLUSTER_SIZE;          /* they are preferred to nothing */
     return l->cooperative ? check_cooperative(c, l, loaded, threads) : CORE_OK;
 }
 
