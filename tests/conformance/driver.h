@@ -21,6 +21,7 @@ static const char *name_of(CUresult code)
 }
 #define MUST_NAME(code) name_of((CUresult)(code))
 #include "../lib/must.h"
+#include "native.h"
 
 static void row(const char *call, const char *about, CUresult result, int documented)
 {
@@ -30,8 +31,8 @@ static void row(const char *call, const char *about, CUresult result, int docume
     printf("\n");
     fflush(stdout);
 }
-#define GIVES(code, call, about) row(#call, about, (call), code)
-#define SAYS(call, about) row(#call, about, (call), -1)
+#define GIVES(code, call, about) (row_is_asked(#call, about) ? row(#call, about, (call), code) : (void)0)
+#define SAYS(call, about) (row_is_asked(#call, about) ? row(#call, about, (call), -1) : (void)0)
 #define WORKS(call, about) GIVES(CUDA_SUCCESS, call, about)
 #define VALUE(name, format, value) printf("  %s = " format "\n", name, value)
 

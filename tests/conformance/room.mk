@@ -2,7 +2,7 @@
 # runs over Flyt's libcudart and over NVIDIA's on Flyt's libcuda, and the lines are compared. Not in the sanitizer
 # builds: NVIDIA's runtime is not instrumented.
 ifeq ($(SANITIZE),)
-CONFORMANCE_SUITE    := tests/conformance/suite.h tests/lib/must.h
+CONFORMANCE_SUITE    := $(addprefix tests/conformance/,suite.h native.h) tests/lib/must.h
 CONFORMANCE          := build/conformance
 CONFORMANCE_CHAPTERS := $(basename $(notdir $(wildcard tests/conformance/runtime/*.cu)))
 CONFORMANCE_PROGRAMS := $(CONFORMANCE_CHAPTERS:%=$(CONFORMANCE)/%)
@@ -34,12 +34,17 @@ endif
 
 # The Driver API, over Flyt's libcuda and over the software GPU itself.
 CONFORMANCE_DRIVER := $(patsubst tests/conformance/%.c,$(CONFORMANCE)/%,$(wildcard tests/conformance/driver/*.c))
-$(CONFORMANCE)/driver/%: tests/conformance/driver/%.c tests/conformance/driver.h tests/lib/must.h | $(DRIVER_LIBRARY)
+CONFORMANCE_DRIVER_SUITE := $(addprefix tests/conformance/,driver.h native.h) tests/lib/must.h
+$(CONFORMANCE)/driver/%: tests/conformance/driver/%.c $(CONFORMANCE_DRIVER_SUITE) | $(DRIVER_LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) -O1 -isystem $(CUDA_INCLUDE) -o $@ $< -L$(BIN)/cudart -l:libcuda.so.1 -Wl,-rpath-link=$(BIN)
 $(BUILD)/tests/conformance-driver: tests/conformance/compare.py $(CONFORMANCE_DRIVER) | $(PROGRAMS)
 	$(call script,tests/conformance/compare.py $(BIN) --driver $(CONFORMANCE_DRIVER))
 TESTS += $(BUILD)/tests/conformance-driver
+# Over what a GPU with NVIDIA's driver printed.
+$(BUILD)/tests/conformance-recorded: tests/conformance/compare.py $(CONFORMANCE_PROGRAMS) | $(PROGRAMS)
+	$(call script,tests/conformance/compare.py $(BIN) --recorded tests/conformance/native $(CONFORMANCE_QUICK))
+TESTS += $(BUILD)/tests/conformance-recorded
 ifeq ($(FLAVOUR)$(SOFTGPU_HAS_JIT),plainyes)
 LONG_TESTS += "env FLYT_SOFTGPU_JIT=always tests/conformance/compare.py $(BIN) --driver $(CONFORMANCE_DRIVER)@600"
 endif

@@ -119,7 +119,8 @@ static void volume()
     }
     if (too_far(p.extent.width | p.extent.height | p.extent.depth | p.srcPtr.pitch | p.srcPtr.ysize | p.dstPtr.pitch |
                     p.dstPtr.ysize,
-                p.kind, !to && !from))
+                p.kind, !to && !from) ||
+        (!to && p.dstPtr.ptr == p.srcPtr.ptr && p.dstPtr.ptr)) /* onto itself: undefined */
         return;
     snprintf(call, sizeof call,
              "cudaMemcpy3D: %zu %zu %zu from array %d memory %d pitch %zu rows %zu at %zu %zu %zu to array %d memory "
@@ -140,7 +141,7 @@ static void rows()
            b = size_near(width + below(10));
     cudaMemcpyKind kind = kind_near(below(4) ? from ? to ? 3 : 2 : to : 4);
     char *target = (char *)place(to), *source = (char *)place(from);
-    if (too_far(w | h | a | b, kind, !to && !from))
+    if (too_far(w | h | a | b, kind, !to && !from) || (!to && target == source)) /* onto itself: undefined */
         return;
     snprintf(call, sizeof call, "cudaMemcpy2D: %zu %zu pitches %zu %zu from %d %d to %d %d kind %d", w, h, a, b, from,
              source != NULL, to, target != NULL, (int)kind);

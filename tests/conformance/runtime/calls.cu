@@ -158,7 +158,7 @@ static int live_stream()
 /* A stream, or a handle that is none: -1. */
 static int any_stream(cudaStream_t *handle)
 {
-    unsigned wrong = below(24);
+    unsigned wrong = below(24) + 2 * suite_native();
     if (wrong == 0)
         return *handle = WRONG(cudaStream_t), -1;
     if (wrong == 1 && dead_stream)
@@ -171,7 +171,7 @@ static int any_stream(cudaStream_t *handle)
 }
 static int any_event(cudaEvent_t *handle)
 {
-    unsigned wrong = below(24);
+    unsigned wrong = below(24) + 2 * suite_native();
     if (wrong == 0)
         return *handle = WRONG(cudaEvent_t), -1;
     if (wrong == 1 && dead_event)
@@ -180,7 +180,7 @@ static int any_event(cudaEvent_t *handle)
         return *handle = NULL, -1;
     int i = (int)below(EVENTS);
     if (!events[i].alive)
-        return *handle = events[i].handle, -1;
+        return *handle = suite_native() ? NULL : events[i].handle, -1;
     *handle = events[i].handle;
     return i;
 }

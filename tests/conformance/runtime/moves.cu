@@ -147,6 +147,9 @@ static void of_batch()
 #endif
     for (size_t i = 0; i < count && !bad; i++)
         memcpy(model[at[i][0]] + at[i][1] * SLOT, model[at[i][2]] + at[i][3] * SLOT, sizes[i]);
+    MUST(cudaDeviceSynchronize());
+    for (int p = 0; p < PLACES && bad; p++) /* a driver may have copied what comes before the wrong one */
+        MUST(cudaMemcpy(place[p], model[p], SIZE, cudaMemcpyDefault));
     told(call, r, bad ? (int)cudaErrorInvalidValue : (int)cudaSuccess, bad);
 }
 #endif
