@@ -3,6 +3,11 @@ build/gpu/facts: tests/gpu/facts.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -pthread -isystem $(CUDA_INCLUDE) $< -o $@ -ldl
 
+# open: what NVIDIA's runtime does where documents leave it open.
+build/gpu/open: tests/gpu/open.cu
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_STD) -cudart shared -arch=sm_75 -O1 -Wno-deprecated-gpu-targets -o $@ $<
+
 # cases: kernels of single instructions and the like, whose results on two drivers are compared: tests/gpu/cases.c.
 build/gpu/cases: tests/gpu/cases.c
 	@mkdir -p $(@D)
@@ -26,4 +31,4 @@ build/gpu/replay/cases.txt: tests/gpu/replay.py $(GPU_RECORDS)
 
 .PHONY: gpu-facts gpu-tests
 gpu-tests: gpu-facts build/gpu/replay/cases.txt
-gpu-facts: build/gpu/facts build/gpu/cases build/gpu/cases.txt build/gpu/compare.py
+gpu-facts: build/gpu/facts build/gpu/open build/gpu/cases build/gpu/cases.txt build/gpu/compare.py
