@@ -34,8 +34,8 @@ static int fault(cudaError_t expected, int which)
     GIVES(expected, cudaMalloc((void **)&e, 64));
     plain<<<1, 1>>>(d);
     GIVES(expected, cudaGetLastError());
-    cudaDeviceReset();                                 // whatever it says itself
-    GIVES(expected, cudaMalloc((void **)&e, 64));
+    MUST(cudaDeviceReset());
+    GIVES(cudaErrorDevicesUnavailable, cudaMalloc((void **)&e, 64)); // there is no new context
     return check_failures != 0;
 }
 

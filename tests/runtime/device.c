@@ -183,8 +183,8 @@ TEST_WITH(sticky_errors_come_back, runtime_begin, NULL)
     assert_int_equal(cudaGetLastError(), 0);
     assert_int_equal(cudaMalloc(&pointer, 4), 700);
     assert_int_equal(cudaMalloc(&pointer, 0), 0); /* nothing to do: as NVIDIA's runtime */
-    assert_int_equal(cudaDeviceReset(), 700);
-    assert_int_equal(cudaMalloc(&pointer, 4), 700);
+    assert_int_equal(cudaDeviceReset(), 0);
+    assert_int_equal(cudaMalloc(&pointer, 4), 46); /* there is no new context */
 }
 
 TEST_WITH(errors_of_asynchronous_work_are_delivered_once, runtime_begin, NULL)
@@ -325,7 +325,9 @@ TEST_WITH(limits_flags_and_preferences, runtime_begin, NULL)
     int least, greatest;
     assert_int_equal(cudaDeviceGetLimit(&size, 2), 0);
     assert_int_equal(size, 102);
-    assert_int_equal(cudaDeviceGetLimit(&size, 7), 215);
+    assert_int_equal(cudaDeviceGetLimit(&size, 7), 0);
+    assert_int_equal(cudaDeviceSetLimit(7, 1), 800);
+    assert_int_equal(cudaDeviceGetLimit(&size, 8), 215);
     assert_int_equal(cudaDeviceGetLimit(&size, 10), 1);
     assert_int_equal(cudaDeviceGetLimit(NULL, 2), 1);
     assert_int_equal(cudaDeviceSetLimit(0, 4096), 0);
@@ -355,7 +357,7 @@ TEST_WITH(peers, runtime_begin, NULL)
     assert_int_equal(value, 3);
     assert_int_equal(cudaDeviceGetP2PAttribute(&value, 3, 0, 0), 101);
     assert_int_equal(cudaDeviceGetP2PAttribute(&value, 6, 0, 1), 1);
-    assert_int_equal(cudaDeviceEnablePeerAccess(0, 0), 101);
+    assert_int_equal(cudaDeviceEnablePeerAccess(0, 0), 217);
     assert_int_equal(cudaDeviceEnablePeerAccess(2, 0), 101);
     assert_int_equal(cudaDeviceEnablePeerAccess(1, 1), 1);
     assert_int_equal(cudaDeviceDisablePeerAccess(1), 705);

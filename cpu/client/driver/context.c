@@ -85,7 +85,7 @@ static int reset(CUdevice device)
         return error;
     core_context *primary = core_context_primary(device);
     driver_context_ended(primary);
-    return core_context_active(primary) ? core_context_reset(primary) : core_sticky();
+    return core_context_reset(primary);
 }
 
 /* only_inactive: as the first form of the call demands it. */
@@ -122,8 +122,14 @@ CUresult driver_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 
 CUresult driver_cuDevicePrimaryCtxRelease_v2(CUdevice device) { return driver_waited(release(device)); }
 CUresult driver_cuDevicePrimaryCtxRelease(CUdevice device) { return driver_waited(release(device)); }
-CUresult driver_cuDevicePrimaryCtxReset_v2(CUdevice device) { return driver_waited(reset(device)); }
-CUresult driver_cuDevicePrimaryCtxReset(CUdevice device) { return driver_waited(reset(device)); }
+CUresult driver_cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+    int error = reset(device);
+    core_take_latched(); /* what its work has left behind went with it */
+    return driver_local(error);
+}
+
+CUresult driver_cuDevicePrimaryCtxReset(CUdevice device) { return driver_cuDevicePrimaryCtxReset_v2(device); }
 CUresult driver_cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags)
 {
     return driver_local(set_flags(device, flags, false));
@@ -167,10 +173,11 @@ CUresult driver_cuCtxGetDevice(CUdevice *device) { return driver_cuCtxGetDevice_
 
 CUresult driver_cuCtxGetFlags(unsigned *flags)
 {
+    enum { MAP_HOST = 8 }; /* CU_CTX_MAP_HOST: all pinned memory is mapped */
     struct core_context_info info;
     int error = describe(NULL, flags, &info);
     if (!error)
-        *flags = info.flags;
+        *flags = info.flags | MAP_HOST;
     return driver_local(error);
 }
 
@@ -273,7 +280,11 @@ CUresult driver_cuCtxSynchronize_v2(CUcontext handle)
 CUresult driver_cuCtxSynchronize(void) { return driver_cuCtxSynchronize_v2(NULL); }
 
 /* Those that can be set, and those that the header knows. */
-enum { LIMIT_LAST = CU_LIMIT_PERSISTING_L2_CACHE_SIZE, LIMIT_KNOWN = CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED };
+enum {
+    LIMIT_LAST = CU_LIMIT_PERSISTING_L2_CACHE_SIZE,
+    LIMIT_SHARED = 7,
+    LIMIT_KNOWN = CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED
+};
 
 static int check_limit(CUlimit limit)
 {
@@ -294,7 +305,7 @@ static int get_limit(size_t *value, CUlimit limit)
         *value = 0; /* the context shares the GPU with no graphics API. cuBLAS asks, and ends without an answer */
         return CUDA_SUCCESS;
     }
-    error = check_limit(limit);
+    error = (int)limit == LIMIT_SHARED ? CUDA_SUCCESS : check_limit(limit);
     return error ? error : core_ctx_get_limit(context, value, (int)limit);
 }
 
@@ -305,7 +316,7 @@ CUresult driver_cuCtxSetLimit(CUlimit limit, size_t value)
     core_context *context;
     int error = driver_enter(&context);
     if (!error)
-        error = check_limit(limit);
+        error = (int)limit == LIMIT_SHARED ? CUDA_ERROR_NOT_PERMITTED : check_limit(limit); /* it can be read only */
     return driver_waited(error ? error : core_limit_set(context, (int)limit, value));
 }
 

@@ -121,7 +121,7 @@ static int enter_without_context(void)
     int error = driver_ready();
     if (!error && core_in_host_function())
         error = CUDA_ERROR_NOT_PERMITTED;
-    return error ? error : core_sticky();
+    return error; /* also behind a kernel's fault they answer */
 }
 
 static int get_one(void *data, int attribute, CUdeviceptr address)
@@ -156,6 +156,10 @@ static void get_any(void *data, int attribute, const struct core_range *range, C
         value = (union value){ 0 };
     if (!range && attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
         value.ordinal = NO_DEVICE;
+    if (!range && attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER) {
+        value.pointer = (void *)(uintptr_t)address; /* it may be the program's own */
+        size = sizeof value.pointer;
+    }
     memcpy(data, &value, size);
 }
 

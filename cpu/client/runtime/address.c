@@ -10,7 +10,8 @@ static int get_attributes(cudaPointerAttributes *out, const void *pointer)
     core_context *context;
     struct core_range range;
     int error = runtime_enter(&context);
-    if (error)
+    bool behind_fault = error && error == core_sticky() && core_context_active(runtime_thread.context);
+    if (error && !behind_fault) /* behind a kernel's fault it answers */
         return error;
     if (!out)
         return cudaErrorInvalidValue;
@@ -19,6 +20,7 @@ static int get_attributes(cudaPointerAttributes *out, const void *pointer)
     if (!core_address_lookup(address, &range) || range.kind == CORE_UNKNOWN_MEMORY) {
         out->type = cudaMemoryTypeUnregistered;
         out->device = NO_DEVICE;
+        out->hostPointer = (void *)(uintptr_t)pointer; /* it may be the program's own */
         return cudaSuccess;
     }
     out->device = range.device < 0 ? runtime_current() : range.device; /* pinned memory belongs to no device */

@@ -264,14 +264,15 @@ static int reset(void)
     if (device < RUNTIME_MAX_DEVICES)
         atomic_store_explicit(&cache_preference[device], 0, memory_order_relaxed);
     issue_context_ends(primary);
-    error = core_context_active(primary) ? core_context_reset(primary) : core_sticky();
+    error = core_context_reset(primary);
     if (runtime_released(device) && !error)
         core_context_release(primary);
-    return runtime_waited(error);
+    core_take_latched(); /* what its work has left behind went with it */
+    return runtime_return(error);
 }
 
 /* The driver knows some that have no name in the Runtime API: 215. */
-enum { LIMIT_LAST = 6, LIMIT_KNOWN = 9 };
+enum { LIMIT_LAST = 6, LIMIT_SHARED = 7, LIMIT_KNOWN = 9 };
 
 static int get_limit(size_t *value, unsigned limit)
 {
@@ -279,7 +280,7 @@ static int get_limit(size_t *value, unsigned limit)
     int error = runtime_enter(&context);
     if (!error && (!value || limit > LIMIT_KNOWN))
         error = cudaErrorInvalidValue;
-    else if (!error && limit > LIMIT_LAST)
+    else if (!error && limit > LIMIT_SHARED)
         error = cudaErrorUnsupportedLimit;
     return runtime_waited(error ? error : core_ctx_get_limit(context, value, (int)limit));
 }
@@ -289,7 +290,9 @@ static int set_limit(unsigned limit, size_t value)
     core_context *context;
     int error = runtime_enter(&context);
     if (!error && limit > LIMIT_LAST)
-        error = limit > LIMIT_KNOWN ? cudaErrorInvalidValue : cudaErrorUnsupportedLimit;
+        error = limit > LIMIT_KNOWN     ? cudaErrorInvalidValue
+                : limit == LIMIT_SHARED ? cudaErrorNotPermitted
+                                        : cudaErrorUnsupportedLimit;
     return runtime_waited(error ? error : core_limit_set(context, (int)limit, value));
 }
 

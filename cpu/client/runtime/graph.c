@@ -4,11 +4,14 @@
  */
 #include "cpu/client/runtime/graph.h"
 
-/* The chapter's calls make a context where there is none, as natively. */
+/* The chapter's calls make a context where there is none, as natively. Graphs are no work: a kernel's fault stops none
+   of these calls. */
 static int enter(void)
 {
     core_context *context;
-    return runtime_enter(&context);
+    int error = runtime_enter(&context);
+    bool behind_fault = error && error == core_sticky() && core_context_active(runtime_thread.context);
+    return behind_fault ? cudaSuccess : error;
 }
 
 /* BODY(whether a pointer lacks, the call) */

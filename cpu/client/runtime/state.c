@@ -121,7 +121,8 @@ int runtime_retain(int device, core_context **context)
     if (!is_retained(device, *context) && !(error = core_context_retain(*context)) && device < RUNTIME_MAX_DEVICES)
         atomic_store_explicit(&retained[device], true, memory_order_release);
     pthread_mutex_unlock(&lock);
-    return error;
+    /* Behind a kernel's fault there is no new context: the driver returns the fault, and NVIDIA's runtime this. */
+    return error && error == core_sticky() ? cudaErrorDevicesUnavailable : error;
 }
 
 bool runtime_released(int device)

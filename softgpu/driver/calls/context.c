@@ -119,15 +119,12 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) { return cuDevicePrimaryCtxRelease_v2(device); }
 
-/* Whoever had retained it still has to release it, but it is active again only after another retain. An assertion
-   (710) is forgotten with the context in which it failed; nothing else is. */
+/* Whoever had retained it still has to release it, but it is active again only after another retain. Behind a fault it
+   ends too; the fault stays, so that nothing retains it again. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     if (!sgd_initialised())
         return CUDA_ERROR_NOT_INITIALIZED;
-    CUresult stuck = sgd_fault();
-    if (stuck && stuck != CUDA_ERROR_ASSERT)
-        return stuck;
     sgd_lock();
     struct sgd_device *d = sgd_device(device);
     while (d && d->primary->ending)
@@ -136,8 +133,6 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
         sgd_context_deactivate(d->primary);
     while (sgd_queue_cancelling())           /* or it would cancel what comes next */
         sgd_wait(NULL);
-    if (d)
-        sgd_fault_clear_assert();
     sgd_unlock();
     return d ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }

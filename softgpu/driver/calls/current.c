@@ -12,11 +12,21 @@ struct sgd_context *sgd_context_current(void)
     return depth ? sgd_context_get(stack[depth - 1]) : NULL;
 }
 
+/* The current context was reset after the fault. */
+static bool ended_behind_fault(void)
+{
+    sgd_lock();
+    const struct sgd_context *c = sgd_context_current();
+    bool ended = c && !c->active;
+    sgd_unlock();
+    return ended;
+}
+
 CUresult sgd_enter_current(struct sgd_context **context)
 {
     CUresult r = sgd_enter();
     if (r)
-        return r;
+        return r == sgd_fault() && ended_behind_fault() ? CUDA_ERROR_CONTEXT_IS_DESTROYED : r;
     *context = sgd_context_current();
     if (*context && (*context)->active)
         return CUDA_SUCCESS;
@@ -225,6 +235,14 @@ CUresult cuCtxGetApiVersion(CUcontext handle, unsigned *version)
     return version ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+enum { LIMIT_SHARED_MEMORY = 7 }; /* the largest dynamic shared memory of a block; it cannot be set */
+
+/* cudaDeviceSynchronize in kernels went with capability 9.0. */
+static bool lacks_limit(const struct sgd_context *c, CUlimit limit)
+{
+    return limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH && c->machine->limits.cc_major >= 9;
+}
+
 CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
 {
     struct sgd_context *c;
@@ -233,7 +251,9 @@ CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
         return r;
     if (!value || (unsigned)limit >= CU_LIMIT_MAX)
         r = CUDA_ERROR_INVALID_VALUE;
-    else if (limit > CU_LIMIT_PERSISTING_L2_CACHE_SIZE)
+    else if (limit == LIMIT_SHARED_MEMORY)
+        *value = c->machine->limits.shared_per_block_optin;
+    else if (limit > CU_LIMIT_PERSISTING_L2_CACHE_SIZE || lacks_limit(c, limit))
         r = CUDA_ERROR_UNSUPPORTED_LIMIT;
     else
         *value = c->limits[limit];
@@ -265,7 +285,15 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
         else
             c->limits[limit] = value;
         break;
+    case LIMIT_SHARED_MEMORY:
+        r = CUDA_ERROR_NOT_PERMITTED;
+        break;
     case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH:
+        if (lacks_limit(c, limit))
+            r = CUDA_ERROR_UNSUPPORTED_LIMIT;
+        else
+            c->limits[limit] = value;
+        break;
     case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
         c->limits[limit] = value;
         break;

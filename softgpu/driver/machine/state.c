@@ -62,12 +62,6 @@ bool sgd_fault_note(CUresult code)
     return code != CUDA_SUCCESS && atomic_compare_exchange_strong(&fault, &none, (int)code);
 }
 
-void sgd_fault_clear_assert(void)
-{
-    int assertion = CUDA_ERROR_ASSERT;
-    atomic_compare_exchange_strong(&fault, &assertion, 0);
-}
-
 /* ---- small things -------------------------------------------------------------------------------------- */
 
 void sgd_log(const char *format, ...)

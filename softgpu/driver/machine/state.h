@@ -20,6 +20,7 @@ enum {
     SGD_GRANULE = 1 << SG_GRANULE_SHIFT,
     SGD_MAX_OUTSTANDING = 1024,          /* operations of a stream that the driver takes without blocking */
     SGD_PRIORITY_LEAST = 0, SGD_PRIORITY_GREATEST = -5,
+    SGD_SYNC_DOMAINS = 4, /* physical domains of memory synchronisation, as GPUs of capability 9.0 have */
     SGD_LIMITS = 16,                     /* CUlimit values known */
     SGD_STACK_DEPTH = 128                /* contexts pushed per thread */
 };
@@ -52,7 +53,6 @@ softgpu_graph_launch *sgd_graph_launcher(void);
    mutex. */
 bool sgd_fault_note(CUresult);           /* true: it is the first */
 CUresult sgd_fault(void);
-void sgd_fault_clear_assert(void);
 
 /* domain.c: the fault domain `gpu`. What another process of the card has run into, or CUDA_SUCCESS. */
 CUresult sgd_domain_join(void);

@@ -324,7 +324,7 @@ void sgd_fault_raise(CUresult code)
     FLYT_ASSERT_HELD(&sgd_mutex);
     if (!sgd_fault_note(code))
         return;
-    if (code != CUDA_ERROR_ASSERT)           /* that one ends with its context */
+    if (code != CUDA_ERROR_ASSERT)           /* that one is the process's own */
         sgd_domain_tell(code);
     cancel_wanted = true;
     wake_timer();

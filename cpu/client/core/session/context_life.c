@@ -32,7 +32,6 @@
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 
-enum { ASSERT_FAILED = 710 };
 #define PROMISE_NS (2 * CLOCK_NS_PER_SECOND)
 
 /* ---- beginning ---- */
@@ -300,8 +299,8 @@ static int end(core_context *c, uint32_t procedure)
     bool there = atomic_load(&c->live) == CONTEXT_MADE;
     memory_context_ends(c, true);
     int code = there ? wire_plain(c->session, procedure, (xdrproc_t)xdr_context_args, &args) : CORE_OK;
-    if (code == ASSERT_FAILED && procedure == FLYT_CONTEXT_RESET)
-        code = CORE_OK;
+    if (code && code == atomic_load(&c->session->sticky) && procedure == FLYT_CONTEXT_RESET)
+        code = CORE_OK;                       /* behind a kernel's fault it ends here all the same */
     if (!code)
         forget(c);
     else
@@ -317,7 +316,7 @@ static void settle(core_context *c)
         session_several() ? memory_settle(c) : context_settle(c);
 }
 
-/* An assert is cleared by a reset; the other errors that stay, stay, and native answers the reset with them. */
+/* Behind a kernel's fault the reset succeeds, and the context has ended. It cannot be made again: the fault stays. */
 int core_context_reset(core_context *c)
 {
     CANCEL_DEFERRED;
@@ -325,15 +324,14 @@ int core_context_reset(core_context *c)
     if (code)
         return code;
     int sticky = c ? atomic_load(&c->session->sticky) : core_sticky();
-    if (sticky && sticky != ASSERT_FAILED)
-        return sticky == CORE_DEVICE_UNAVAILABLE ? session_loss_wait(c ? c->session : &core_session, sticky) : sticky;
+    if (sticky == CORE_DEVICE_UNAVAILABLE)
+        return session_loss_wait(c ? c->session : &core_session, sticky);
     if (!c || !c->primary)
         return CORE_INVALID_CONTEXT;
     settle(c);
     pthread_mutex_lock(&c->lock);
-    if (atomic_load(&c->live) && !(code = end(c, FLYT_CONTEXT_RESET))) {
-        session_forget(c->session, ASSERT_FAILED);
-    }
+    if (atomic_load(&c->live) && !(code = end(c, FLYT_CONTEXT_RESET)))
+        c->flags = 0;
     pthread_mutex_unlock(&c->lock);
     return code;
 }

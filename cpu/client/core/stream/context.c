@@ -87,11 +87,18 @@ static int enter(const core_context *c)
     return atomic_load_explicit(&c->session->sticky, memory_order_relaxed);
 }
 
+/* A context that was reset after a kernel's fault says so, as natively; those that live say the fault. */
+static bool ended_behind_fault(const core_context *c, int code)
+{
+    return c && code != CORE_DEVICE_UNAVAILABLE && session_ready() &&
+           !atomic_load_explicit(&c->live, memory_order_acquire);
+}
+
 int context_enter(const core_context *c)
 {
     int code = enter(c);
     if (code)
-        return code;
+        return ended_behind_fault(c, code) ? CORE_CONTEXT_DESTROYED : code;
     switch (atomic_load_explicit(&c->live, memory_order_acquire)) {
     case CONTEXT_MADE:
         return CORE_OK;
@@ -106,7 +113,7 @@ int core_context_enter(const core_context *c)
 {
     int code = enter(c);
     if (code)
-        return code;
+        return ended_behind_fault(c, code) ? CORE_CONTEXT_DESTROYED : code;
     return atomic_load_explicit(&c->live, memory_order_acquire) ? CORE_OK : CORE_CONTEXT_DESTROYED;
 }
 

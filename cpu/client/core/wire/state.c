@@ -56,13 +56,6 @@ void session_latch(struct client_session *session, int code)
     atomic_compare_exchange_strong(&session->latched, &none, code);
 }
 
-void session_forget(struct client_session *session, int code)
-{
-    int sticky = code, latched = code;
-    atomic_compare_exchange_strong(&session->sticky, &sticky, 0);
-    atomic_compare_exchange_strong(&session->latched, &latched, 0);
-}
-
 void session_fail(struct client_session *session, const char *what, int code)
 {
     CANCEL_OFF;

@@ -73,8 +73,6 @@ void session_latch(struct client_session *, int code);
 /* Queued work of the session has failed at another server: all later calls of the session fail, because the work behind
    it has run, or will run, on wrong bytes. Logs that once. */
 void session_fail(struct client_session *, const char *what, int code);
-/* Where it is what session_set_sticky and session_latch keep: a reset has cleared it. */
-void session_forget(struct client_session *, int code);
 void session_lost(void *session, const char *reason);
 /* Between these a loss changes nothing yet: everything is at another server already, and this one may not be needed any
    more. End: gone: it is not; else what came meanwhile counts. */
