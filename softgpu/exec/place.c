@@ -45,7 +45,7 @@ unsigned sg_occupancy(const struct sg_limits *l, const sg_kernel *k, unsigned bl
 {
     struct sg_kernel_info info;
     sg_kernel_describe(k, &info);
-    if (!block_size || block_size > info.max_threads)
+    if (!block_size)
         return 0;
     const struct exec_sm none = { 0 };
     return exec_blocks_that_fit(l, &none, block_size, (info.registers + 7) / 8 * 8,

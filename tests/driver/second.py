@@ -23,9 +23,6 @@ from testlib import plan, result, skip  # noqa: E402
 # Which program, which line (whole), why. docs/limits.md has the same list for users.
 CALL = r"tests/cuda/\S+: "
 KNOWN = (
-    ("errors differ", CALL + r"cuda(Peek|Get)\w*LastError\(\): got 1 \(cudaErrorInvalidValue\), expected 9",
-     "13.0 returns what the driver returns for impossible dimensions; 11.8 to 12.9 look at them, as Flyt does"),
-    ("differ", r"thread \d+, step \d+: \w+<<<.*>>>\(.*\): 1 \(cudaErrorInvalidValue\) instead of 9", "the same"),
     ("environment", r".*", "this runtime loads the driver, which reads FLYT_SERVER, at the first CUDA call"),
     ("streams", CALL + r"cudaSetDevice\(0\): got 0 \(cudaSuccess\), expected 800",
      "a host function may make a context current; what NVIDIA's driver answers there is not known"),

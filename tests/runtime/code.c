@@ -95,11 +95,12 @@ TEST_WITH(bad_launches_are_told_at_once, runtime_begin, NULL)
     const dim3 bad_grids[] = {{0, 1, 1}, {1, 0, 1}, {1, 1, 0}, {0x80000000u, 1, 1}, {1, 65536, 1}, {1, 1, 65536}};
     const dim3 bad_blocks[] = {{0, 1, 1}, {1025, 1, 1}, {1, 1025, 1}, {1, 1, 65}, {1024, 2, 1}, {32, 32, 2},
                                {1u << 31, 2, 1}};
-    for (size_t i = 0; i < sizeof bad_grids / sizeof bad_grids[0]; i++) {
+    /* from 13 on the core looks at dimensions, which is not here */
+    for (size_t i = 0; FLYT_CUDART < 13 && i < sizeof bad_grids / sizeof bad_grids[0]; i++) {
         assert_int_equal(cudaLaunchKernel(&host_function, bad_grids[i], warp, NULL, 0, 0), 9);
         assert_int_equal(cudaGetLastError(), 9);
     }
-    for (size_t i = 0; i < sizeof bad_blocks / sizeof bad_blocks[0]; i++)
+    for (size_t i = 0; FLYT_CUDART < 13 && i < sizeof bad_blocks / sizeof bad_blocks[0]; i++)
         assert_int_equal(cudaLaunchKernel(&host_function, one, bad_blocks[i], NULL, 0, 0), 9);
     assert_int_equal(cudaLaunchKernel(&other_function, one, warp, NULL, 0, 0), NO_KERNEL);
     assert_int_equal(cudaLaunchKernel(NULL, one, warp, NULL, 0, 0), 98);
@@ -129,7 +130,7 @@ TEST_WITH(extended_launches_carry_attributes, runtime_begin, NULL)
     assert_int_equal(cudaLaunchKernelExC(&config, &host_function, NULL), 1);
     config.numAttrs = 0;
     config.gridDim.x = 0;
-    assert_int_equal(cudaLaunchKernelExC(&config, &host_function, NULL), 9);
+    assert_int_equal(cudaLaunchKernelExC(&config, &host_function, NULL), FLYT_CUDART < 13 ? 9 : 0);
     __cudaUnregisterFatBinary(handle);
 }
 

@@ -184,7 +184,7 @@ int core_launch_check(core_context *context, const struct core_launch *launch)
 {
     return (void)launch, context->active ? CORE_OK : CORE_CONTEXT_DESTROYED;
 }
-int core_launch_attribute_check(core_context *context, const struct core_launch_attribute *attribute)
+int core_launch_attribute_check(core_context *context, struct core_launch_attribute *attribute)
 {
     return (void)attribute, context->active ? CORE_OK : CORE_CONTEXT_DESTROYED;
 }

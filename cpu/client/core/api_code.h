@@ -149,7 +149,8 @@ CORE_API int core_launch(core_context *, const struct core_launch *);
 CORE_API int core_launch_in_graph(core_context *, const struct core_launch *, uint64_t executable, bool current);
 /* The checks of core_launch, of everything but the stream and the parameters; nothing is sent. */
 CORE_API int core_launch_check(core_context *, const struct core_launch *);
-/* Those of one attribute's value that need no launch: 0 or 1. */
-CORE_API int core_launch_attribute_check(core_context *, const struct core_launch_attribute *);
+/* Those of one attribute's value that need no launch: 0, or what CUDA says. A priority beyond the device's range
+   becomes the nearest one. */
+CORE_API int core_launch_attribute_check(core_context *, struct core_launch_attribute *);
 
 #endif

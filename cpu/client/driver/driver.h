@@ -110,6 +110,8 @@ void driver_storage_drop(core_context *);
 
 /* A function that the program passes: 400. *context, the current one, becomes the function's own where it has one. */
 int driver_function(core_context **context, core_function *);
+/* Whether it is a CUkernel, which belongs to no context. */
+bool driver_function_is_kernel(core_function *);
 int driver_module_load(const void *image, CUmodule *);
 int driver_module_of_library(core_context *, core_library *, core_image *, CUmodule *);
 void driver_modules_forget_context(core_context *);

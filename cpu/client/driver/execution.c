@@ -28,6 +28,20 @@ static int read_extra(void **extra, struct core_launch *launch)
     return !launch->packed == !size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Whether the stream is of another context of the same device, and the function a kernel of no context: then the launch
+   goes there, as natively. */
+static bool belongs_elsewhere(core_context **context, const struct core_launch *launch)
+{
+    struct core_stream_info stream;
+    struct core_context_info current;
+    if (launch->stream <= CORE_STREAM_PER_THREAD || !driver_function_is_kernel(launch->function) ||
+        core_stream_info(*context, launch->stream, &stream) || stream.context == *context ||
+        core_context_info(*context, &current) || stream.device != current.device)
+        return false;
+    *context = stream.context;
+    return true;
+}
+
 /* launch comes with everything but the parameters. */
 static int send(struct core_launch *launch, void **parameters, void **extra)
 {
@@ -43,7 +57,12 @@ static int send(struct core_launch *launch, void **parameters, void **extra)
     launch->arguments = parameters;
     if (!error && extra)
         error = read_extra(extra, launch);
-    if (error || (error = issue_launch(context, launch, NULL)))
+    if (error)
+        return error;
+    error = issue_launch(context, launch, NULL);
+    if (error == CUDA_ERROR_INVALID_HANDLE && belongs_elsewhere(&context, launch))
+        error = issue_launch(context, launch, NULL);
+    if (error)
         return error;
     if (LIKELY(!driver_launches_block) || issue_is_captured(context, launch->stream))
         return CUDA_SUCCESS;

@@ -152,6 +152,8 @@ int driver_function(core_context **context, core_function *function)
     return error;
 }
 
+bool driver_function_is_kernel(core_function *function) { return !registry_find(&bound, function); }
+
 /* ---- loading ---- */
 
 /* registers: see core_image_add_copy. log: where the compiler's words about a failure go, which the caller frees; or

@@ -460,12 +460,11 @@ static int connect(struct graph *g, struct node *const *from, struct node *const
 static int disconnect(struct graph *g, struct node *const *from, struct node *const *to, const struct graph_edge *edges,
                       size_t count)
 {
-    const struct graph_edge none = { 0 };
     if (graph_uses_memory(g))
         return CORE_NOT_SUPPORTED;
     for (size_t i = 0; i < count; i++) {
         struct edge *edge = from[i] && to[i] && from[i]->graph == g ? edge_find(&from[i]->after, to[i]) : NULL;
-        if (!edge || memcmp(&edge->data, edges ? &edges[i] : &none, sizeof none))
+        if (!edge || (edges && memcmp(&edge->data, &edges[i], sizeof edge->data))) /* NULL: whatever data it has */
             return CORE_INVALID_VALUE;
     }
     for (size_t i = 0; i < count; i++)
@@ -527,8 +526,8 @@ int graph_set_parameters(graph_node token, const struct graph_parameters *parame
         code = CORE_INVALID_VALUE;
     if (!code && own.kind == GRAPH_CHILD)
         code = own.moves ? CORE_NOT_SUPPORTED : child_copy(own.child, &child);
-    if (!code && own.kind == GRAPH_KERNEL)
-        code = attributes_keep(&own, &n->parameters);
+    if (!code && own.kind == GRAPH_KERNEL && !(code = attributes_keep(&own, &n->parameters)))
+        code = kernel_check(own.context, &own.kernel); /* a grid that suits the node's attributes */
     if (!code) {
         struct graph_parameters before = n->parameters;
         n->parameters = own;

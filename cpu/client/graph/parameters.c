@@ -350,12 +350,19 @@ int graph_get_attribute(graph_node token, int id, uint8_t value[64])
     return code;
 }
 
-/* The node's attributes become these. */
-static int attributes_replace(struct node *n, const struct core_launch_attribute *attributes, uint32_t count)
+/* The node's attributes become these, if they suit its grid. */
+static int attributes_replace(struct node *n, const struct core_launch_attribute *attributes, uint32_t count,
+                              bool cooperative)
 {
     struct graph_kernel with;
     if (!kernel_copy(&n->parameters.kernel, count, attributes, &with))
         return CORE_OUT_OF_MEMORY;
+    with.cooperative = cooperative;
+    int code = kernel_check(n->parameters.context, &with);
+    if (code) {
+        free((void *)(uintptr_t)with.packed);
+        return code;
+    }
     parameters_drop(&n->parameters);
     n->parameters.kernel = with;
     return CORE_OK;
@@ -375,8 +382,7 @@ static int attribute_set(struct node *n, int id, const uint8_t value[64])
     if (id == LAUNCH_ATTRIBUTE_COOPERATIVE) {
         int cooperative;
         memcpy(&cooperative, value, sizeof cooperative);
-        k->cooperative = cooperative != 0;
-        return CORE_OK;
+        return attributes_replace(n, k->attributes, k->attribute_count, cooperative != 0);
     }
     if (id == LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE)
         return check_updatable(value);
@@ -389,18 +395,15 @@ static int attribute_set(struct node *n, int id, const uint8_t value[64])
         all[count].id = id;
         memcpy(all[count++].value, value, 64);
     }
-    return attributes_replace(n, all, count);
+    return attributes_replace(n, all, count, k->cooperative);
 }
 
-/* The value alone. Whether clusters suit the node's grid, and whether a cooperative one fits, is looked at when the
-   graph is instantiated: the node's parameters may change until then. */
-static int attribute_check(core_context *context, int id, const uint8_t value[64])
+/* The value alone. Whether clusters suit the node's grid, and whether a cooperative one fits, attributes_replace looks
+   at, as NVIDIA's driver does. */
+static int attribute_check(core_context *context, struct core_launch_attribute *a)
 {
-    struct core_launch_attribute attribute = { .id = id };
-    if (id == LAUNCH_ATTRIBUTE_COOPERATIVE || id == LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE)
-        return CORE_OK;
-    memcpy(attribute.value, value, sizeof attribute.value);
-    return core_launch_attribute_check(context, &attribute);
+    bool node_only = a->id == LAUNCH_ATTRIBUTE_COOPERATIVE || a->id == LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE;
+    return node_only ? CORE_OK : core_launch_attribute_check(context, a);
 }
 
 static struct node *kernel_node(graph_node token)
@@ -420,10 +423,12 @@ int graph_set_attribute(graph_node token, int id, const uint8_t value[64])
     graphs_leave();
     if (!context || !attribute_of_nodes(id))
         return CORE_INVALID_VALUE;
-    if ((code = attribute_check(context, id, value)) || (code = graphs_enter()))
+    struct core_launch_attribute attribute = { .id = id };
+    memcpy(attribute.value, value, sizeof attribute.value);
+    if ((code = attribute_check(context, &attribute)) || (code = graphs_enter()))
         return code;
     n = kernel_node(token); /* another thread may have destroyed it meanwhile */
-    code = n ? attribute_set(n, id, value) : CORE_INVALID_VALUE;
+    code = n ? attribute_set(n, id, attribute.value) : CORE_INVALID_VALUE;
     graphs_leave();
     return code;
 }
@@ -437,10 +442,8 @@ int graph_copy_attributes(graph_node to, graph_node from)
     struct node *target = node_of(to), *source = node_of(from);
     code = target && source && target->parameters.kind == GRAPH_KERNEL && source->parameters.kind == GRAPH_KERNEL
                ? attributes_replace(target, source->parameters.kernel.attributes,
-                                    source->parameters.kernel.attribute_count)
+                                    source->parameters.kernel.attribute_count, source->parameters.kernel.cooperative)
                : CORE_INVALID_VALUE;
-    if (!code)
-        target->parameters.kernel.cooperative = source->parameters.kernel.cooperative;
     graphs_leave();
     return code;
 }

@@ -2,8 +2,9 @@
  * execution.c: launches, of chapter "Execution Control". (The configuration stack of `<<<>>>` is in state.c, the rest
  * of the chapter in function.c.)
  *
- * Dimensions are checked here, because NVIDIA's runtime answers 9 for what the driver calls an invalid value (1);
- * what depends on the kernel itself is the core's to check. Nothing on this path allocates or locks.
+ * Dimensions are checked here for programs of CUDA 11 and 12, because NVIDIA's runtimes of 11.8 to 12.9 answer 9 for
+ * what the driver calls an invalid value (1); that of 13.0 passes the driver's answer on. What depends on the kernel
+ * itself is the core's to check. Nothing on this path allocates or locks.
  */
 #include "api/launch_attributes.h"
 #include "cpu/client/graph/capture.h"
@@ -48,13 +49,25 @@ static inline __attribute__((always_inline)) int launch_in(core_context *context
                                                            dim3 block, struct core_launch *launch)
 {
     int error = runtime_function(key, &launch->function);
-    if (!error && !dimensions_fit(&grid, &block))
+    if (FLYT_CUDART < 13 && !error && !dimensions_fit(&grid, &block))
         error = dimensions_wrong(&grid, &block);
     if (error)
         return error;
     launch->grid[0] = grid.x, launch->grid[1] = grid.y, launch->grid[2] = grid.z;
     launch->block[0] = block.x, launch->block[1] = block.y, launch->block[2] = block.z;
     return issue_launch(context, launch, key);
+}
+
+/* Whether the stream is of another context of the same device: then the launch goes there, as natively, where a kernel
+   belongs to no context. */
+static bool belongs_elsewhere(core_context **context, core_stream stream)
+{
+    struct core_stream_info info;
+    if (stream <= CORE_STREAM_PER_THREAD || core_stream_info(*context, stream, &info) || info.context == *context ||
+        info.device != runtime_current())
+        return false;
+    *context = info.context;
+    return true;
 }
 
 /* `launch` comes with everything but function, grid and block. core_launch finds out by itself whether the thread's
@@ -68,6 +81,8 @@ static int launch(const void *key, dim3 grid, dim3 block, struct core_launch *la
         error = entered                           ? entered
                 : error == CORE_CONTEXT_DESTROYED ? launch_in(context, key, grid, block, launch)
                                                   : error;
+        if (error == cudaErrorInvalidResourceHandle && belongs_elsewhere(&context, launch->stream))
+            error = launch_in(context, key, grid, block, launch);
     }
     if (LIKELY(!launches_block) || issue_is_captured(context, launch->stream))
         return runtime_return(error);

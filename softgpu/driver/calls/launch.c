@@ -89,6 +89,14 @@ static CUresult check(const struct sgd_function *f, struct sg_launch *l, const C
     return r || !preferred ? r : check_preferred(l, preferred);
 }
 
+/* The four bytes that begin the value. */
+static unsigned number(const CUlaunchAttribute *a)
+{
+    unsigned value;
+    memcpy(&value, &a->value, sizeof value);
+    return value;
+}
+
 /* preferred: becomes the value of that attribute. */
 static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l, const CUlaunchAttributeValue **preferred)
 {
@@ -100,24 +108,30 @@ static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l, const
             l->flags |= SG_GRID_COOPERATIVE;
         return CUDA_SUCCESS;
     case LAUNCH_ATTRIBUTE_PRIORITY:
-        return CUDA_SUCCESS;                 /* any: it becomes the nearest that there is */
+        return CUDA_SUCCESS;                 /* one beyond the range counts as the nearest */
     case LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: {
         l->cluster[0] = a->value.clusterDim.x, l->cluster[1] = a->value.clusterDim.y;
         l->cluster[2] = a->value.clusterDim.z;
-        return l->cluster[0] && l->cluster[1] && l->cluster[2] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
+        bool none = !l->cluster[0] && !l->cluster[1] && !l->cluster[2];
+        return none || (l->cluster[0] && l->cluster[1] && l->cluster[2]) ? CUDA_SUCCESS
+                                                                           : CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }
     case LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:       /* check() looks at it */
-        *preferred = &a->value;
+        if (a->value.clusterDim.x || a->value.clusterDim.y || a->value.clusterDim.z)
+            *preferred = &a->value;
         return CUDA_SUCCESS;
     case LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
         return CUDA_SUCCESS;                 /* a hint */
     case LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
         return CUDA_SUCCESS;                 /* allows an overlap, does not ask for it */
-    case LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    case LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:               /* fences wait for all stores: domains mean nothing here */
+        return (unsigned char)a->value.pad[0] < SGD_SYNC_DOMAINS && (unsigned char)a->value.pad[1] < SGD_SYNC_DOMAINS
+                   ? CUDA_SUCCESS
+                   : CUDA_ERROR_INVALID_VALUE;
     case LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-        return CUDA_SUCCESS;                 /* there is one domain */
-    case LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-        return CUDA_SUCCESS;                 /* a hint */
+        return number(a) <= 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    case LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:  /* a hint, in percent */
+        return number(a) <= 100 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:    /* a hint; the value begins the union */
         return (unsigned char)a->value.pad[0] <= 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
@@ -129,7 +143,7 @@ static CUresult attribute(const CUlaunchAttribute *a, struct sg_launch *l, const
         return CUDA_SUCCESS;
     case LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
     case LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-    case LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:      /* of nodes of graphs alone */
+    case LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
         return CUDA_ERROR_NOT_SUPPORTED;
     default:                                 /* none, or of streams only */
         return CUDA_ERROR_INVALID_VALUE;

@@ -15,9 +15,10 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfun
         return r;
     if (!blocks || block_size <= 0 || flags & ~1u)
         r = CUDA_ERROR_INVALID_VALUE;
-    else
-        *blocks =
-            block_size > (int)f->info.max_threads ? 0 : (int)sgd_function_occupancy(f, (unsigned)block_size, dynamic);
+    else if (block_size > (int)f->module->context->machine->limits.max_threads_per_block || dynamic > f->max_dynamic)
+        *blocks = 0;
+    else /* as NVIDIA's: the bound that the kernel was compiled with does not count */
+        *blocks = (int)sgd_function_occupancy(f, (unsigned)block_size, dynamic);
     sgd_leave();
     return r;
 }
@@ -151,10 +152,10 @@ CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction handle, const CUlau
     bool none = !r && formed_nowhere(f, given);
     if (!r && !none)
         r = sgd_function_cluster_check(f, any_grid, given, UINT64_MAX, cluster);
-    if (!r && !none && !cluster[0])
-        cluster[0] = cluster[1] = cluster[2] = 1;           /* neither the function nor the launch names a size */
+    /* where neither the function nor the launch names a size, a cluster is a block */
+    uint64_t size = none || r || !cluster[0] ? 1 : (uint64_t)cluster[0] * cluster[1] * cluster[2];
     if (!r)
-        *count = none ? 0 : (int)(blocks / ((uint64_t)cluster[0] * cluster[1] * cluster[2]));
+        *count = none ? 0 : (int)(blocks / size);
     sgd_leave();
     return r;
 }

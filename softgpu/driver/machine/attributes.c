@@ -60,7 +60,7 @@ static const struct constant constants[] = {
     { 116, 0 },         { 117, 0 },     { 118, 0 },        { 119, 0 },     { 120, 1 }, /* clusters */
     { 122, 1 },         { 123, 1 },                                                    /* stream memory operations v2 */
     { 124, 0 },         { 125, 0 },                                                    /* dma-buf, IPC events */
-    { 126, 1 },                                                        /* memory synchronisation domains */
+    { 126, SGD_SYNC_DOMAINS },                                                     /* memory synchronisation domains */
     { 127, 0 },         { 128, 0 },     { 129, 0 },                    /* unified function pointers */
     { 130, 0 },                                                        /* NUMA: none */
     { 131, -1 },        { 132, 0 },     { 133, 0 },        { 134, 0 }, /* host NUMA node */

@@ -154,7 +154,7 @@ CUresult sgd_function_set_attribute(struct sgd_function *f, CUfunction_attribute
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
         if (f->info.function->req_cluster[0])
-            return CUDA_ERROR_INVALID_VALUE; /* the kernel was compiled with its clusters; driver 580 gives 1 */
+            return CUDA_ERROR_INVALID_VALUE; /* the kernel was compiled with its clusters */
         if (value < 0)
             return CUDA_ERROR_INVALID_VALUE;
         f->cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = (uint32_t)value;

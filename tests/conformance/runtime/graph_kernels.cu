@@ -45,7 +45,8 @@ static void priorities()
     WORKS(cudaGraphKernelNodeSetAttribute(n, cudaLaunchAttributePriority, &v), "the least");
     v.priority = least + 1;
     WORKS(cudaGraphKernelNodeSetAttribute(n, cudaLaunchAttributePriority, &v), "below it");
-    WORKS(cudaGraphKernelNodeGetAttribute(n, cudaLaunchAttributePriority, &v), "it");
+    WORKS(cudaGraphKernelNodeGetAttribute(n, cudaLaunchAttributePriority, &v), "the nearest is kept");
+    VALUE("priority", "%d", v.priority);
     MUST(cudaGraphDestroy(g));
 }
 
@@ -82,7 +83,7 @@ static void clusters()
     }
 }
 
-/* The grid and the attribute may be set one after the other; only together they must fit. */
+/* The grid and the attribute fit together at every step. */
 static void in_steps()
 {
     cudaGraph_t g;
@@ -92,10 +93,11 @@ static void in_steps()
     cudaLaunchAttributeValue v = cluster(2), all = {};
     MUST(cudaGraphCreate(&g, 0));
     MUST(cudaGraphAddKernelNode(&n, g, NULL, 0, &p));
-    WORKS(cudaGraphKernelNodeSetAttribute(n, cudaLaunchAttributeClusterDimension, &v), "3 blocks");
-    GIVES(cudaErrorInvalidClusterSize, cudaGraphInstantiate(&e, g, 0), "3 blocks in clusters of 2");
+    GIVES(cudaErrorInvalidClusterSize, cudaGraphKernelNodeSetAttribute(n, cudaLaunchAttributeClusterDimension, &v),
+          "3 blocks");
     p.gridDim = 4;
     WORKS(cudaGraphKernelNodeSetParams(n, &p), "4 blocks");
+    WORKS(cudaGraphKernelNodeSetAttribute(n, cudaLaunchAttributeClusterDimension, &v), "4 blocks");
     WORKS(cudaGraphKernelNodeGetAttribute(n, cudaLaunchAttributeClusterDimension, &v), "kept");
     VALUE("clusters", "%u", v.clusterDim.x);
     WORKS(cudaGraphInstantiate(&e, g, 0), "4 blocks in clusters of 2");
@@ -103,11 +105,12 @@ static void in_steps()
     all.cooperative = 1;
     WORKS(cudaGraphKernelNodeSetAttribute(n, cudaLaunchAttributeCooperative, &all), "cooperative");
     p.gridDim = 100000;
-    WORKS(cudaGraphKernelNodeSetParams(n, &p), "100000 blocks");
+    GIVES(cudaErrorCooperativeLaunchTooLarge, cudaGraphKernelNodeSetParams(n, &p), "100000 blocks");
     all.cooperative = 0;
     WORKS(cudaGraphKernelNodeGetAttribute(n, cudaLaunchAttributeCooperative, &all), "kept");
     VALUE("cooperative", "%d", all.cooperative);
-    GIVES(cudaErrorCooperativeLaunchTooLarge, cudaGraphInstantiate(&e, g, 0), "100000 blocks at once");
+    WORKS(cudaGraphInstantiate(&e, g, 0), "as it was");
+    MUST(cudaGraphExecDestroy(e));
     MUST(cudaGraphDestroy(g));
 }
 

@@ -12,12 +12,23 @@
         expect(t, "the last error after that", cudaSuccess, cudaGetLastError()); \
     } while (0)
 
-// From 12.9 on a function that is not registered counts as a kernel's handle.
-static cudaError_t no_kernel()
+static int runtime_version()
 {
     int runtime = 0;
     cudaRuntimeGetVersion(&runtime);
-    return runtime < 12090 ? cudaErrorInvalidDeviceFunction : cudaErrorInvalidResourceHandle;
+    return runtime;
+}
+
+// From 12.9 on a function that is not registered counts as a kernel's handle.
+static cudaError_t no_kernel()
+{
+    return runtime_version() < 12090 ? cudaErrorInvalidDeviceFunction : cudaErrorInvalidResourceHandle;
+}
+
+// NVIDIA's runtime of 13.0 passes the driver's answer on.
+static cudaError_t impossible()
+{
+    return runtime_version() < 13000 ? cudaErrorInvalidConfiguration : cudaErrorInvalidValue;
 }
 
 __global__ void needs_shared(byte *p)
@@ -45,8 +56,8 @@ static void fail_copies(Thread *t, Memory *d, Memory *h, Memory *p, cudaStream_t
     case 5: FAILS(cudaErrorInvalidValue, cudaMemcpyAsync(d->at + n - 1, pinned, 2, cudaMemcpyHostToDevice, s)); break;
     case 6: FAILS(cudaErrorInvalidValue, cudaMemcpyAsync(d->at + 5, d->at, n, cudaMemcpyDeviceToDevice, s)); break;
     case 7: FAILS(cudaErrorInvalidValue, cudaMemcpyAsync(host, host + 1, 1, cudaMemcpyHostToDevice, s)); break;
-    case 8: FAILS(cudaErrorInvalidValue, cudaMemcpyAsync(d->at, d->at + 10, 1, cudaMemcpyHostToDevice, s)); break;
-    case 9: FAILS(cudaErrorInvalidValue, cudaMemcpy(host, d->at, 1, cudaMemcpyHostToHost)); break;
+    case 8: FAILS(cudaErrorInvalidValue, cudaMemcpyAsync(d->at, host, 1, cudaMemcpyDeviceToDevice, s)); break;
+    case 9: FAILS(cudaErrorInvalidValue, cudaMemcpy(host, d->at, 1, cudaMemcpyHostToDevice)); break;
     case 10: FAILS(cudaErrorInvalidValue, cudaMemsetAsync(d->at + 1, 0, n, s)); break;
     case 11: FAILS(cudaErrorInvalidValue, cudaMemset(NULL, 0, 1)); break;
     case 12: FAILS(cudaErrorInvalidValue, cudaMemset2DAsync(d->at, n, 0, n, 2, s)); break;
@@ -113,7 +124,7 @@ static void fail_memory(Thread *t, Memory *d, Memory *h, Memory *p, Memory *r)
     case 16: FAILS(cudaErrorInvalidValue, cudaHostGetDevicePointer(&out, p->at, 1)); break;
     case 17: FAILS(cudaErrorInvalidValue, cudaHostGetFlags(&flags, h->at)); break;
     case 18: FAILS(cudaErrorInvalidValue, cudaMallocHost((void **)NULL, 1)); break;
-    default: FAILS(cudaErrorHostMemoryAlreadyRegistered, cudaHostRegister(p->at, 1, 0));
+    default: FAILS(cudaErrorInvalidValue, cudaHostRegister(p->at, 1, 0));
     }
 }
 
@@ -130,7 +141,7 @@ static void fail_memory(Thread *t, Memory *d, Memory *h, Memory *p, Memory *r)
 
 static void fail_rest(Thread *t, Memory *d, cudaStream_t s, int device)
 {
-    cudaStream_t stream, no_stream = (cudaStream_t)(size_t)0xdead00;
+    cudaStream_t stream;
     cudaEvent_t event, plain;
     cudaFuncAttributes attributes;
     cudaDeviceProp properties;
@@ -140,8 +151,8 @@ static void fail_rest(Thread *t, Memory *d, cudaStream_t s, int device)
     GOOD(t, cudaSetDevice(device));
     GOOD(t, cudaEventCreate(&event));
     switch (draw(t, 28)) {
-    case 0: FAILS(cudaErrorInvalidResourceHandle, cudaStreamSynchronize(no_stream)); break;
-    case 1: FAILS(cudaErrorInvalidResourceHandle, cudaMemsetAsync(d->at, 0, 1, no_stream)); break;
+    case 0: FAILS(cudaErrorInvalidValue, cudaStreamAddCallback(s, NULL, NULL, 0)); break;
+    case 1: FAILS(cudaErrorInvalidValue, cudaMemsetAsync(d->at + d->model.size(), 0, 1, s)); break;
     case 2: FAILS(cudaErrorInvalidResourceHandle, cudaStreamDestroy(0)); break;
     case 3: FAILS(cudaErrorInvalidResourceHandle, cudaEventRecord(NULL, s)); break;
     case 4: FAILS(cudaErrorInvalidResourceHandle, cudaEventElapsedTime(&time, event, event)); break;
@@ -159,7 +170,7 @@ static void fail_rest(Thread *t, Memory *d, cudaStream_t s, int device)
     case 9: FAILS(cudaErrorInvalidValue, cudaEventCreateWithFlags(&plain, 0x80)); break;
     case 10: FAILS(cudaErrorInvalidValue, cudaLaunchHostFunc(s, NULL, NULL)); break;
     case 11: FAILS(cudaErrorInvalidValue, cudaStreamAddCallback(s, never_back, NULL, 1)); break;
-    case 12: FAILS(cudaErrorInvalidResourceHandle, cudaLaunchHostFunc(no_stream, never, NULL)); break;
+    case 12: FAILS(cudaErrorInvalidDevice, cudaSetDevice(-1)); break;
     case 13: FAILS(cudaErrorInvalidDevice, cudaSetDevice(99)); break;
     case 14: FAILS(cudaErrorInvalidDevice, cudaGetDeviceProperties(&properties, -1)); break;
     case 15: FAILS(cudaErrorInvalidDevice, cudaDeviceGetAttribute(&number, cudaDevAttrWarpSize, 99)); break;
@@ -170,13 +181,13 @@ static void fail_rest(Thread *t, Memory *d, cudaStream_t s, int device)
               cudaFuncSetAttribute(affine, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 24));
         break;
     case 19: FAILS(cudaErrorInvalidSymbol, cudaGetSymbolAddress(&address, number)); break;
-    case 20: FAILS_TO_LAUNCH(cudaErrorInvalidConfiguration, affine<<<0, 1, 0, s>>>(d->at, 1, 1, 1)); break;
-    case 21: FAILS_TO_LAUNCH(cudaErrorInvalidConfiguration, affine<<<1, 1025, 0, s>>>(d->at, 1, 1, 1)); break;
+    case 20: FAILS_TO_LAUNCH(impossible(), affine<<<0, 1, 0, s>>>(d->at, 1, 1, 1)); break;
+    case 21: FAILS_TO_LAUNCH(impossible(), affine<<<1, 1025, 0, s>>>(d->at, 1, 1, 1)); break;
     case 22:
-        FAILS_TO_LAUNCH(cudaErrorInvalidConfiguration, affine<<<dim3(1, 1, 70000), 1, 0, s>>>(d->at, 1, 1, 1));
+        FAILS_TO_LAUNCH(impossible(), affine<<<dim3(1, 1, 70000), 1, 0, s>>>(d->at, 1, 1, 1));
         break;
     case 23: FAILS_TO_LAUNCH(cudaErrorInvalidValue, needs_shared<<<1, 32, 1 << 20, s>>>(d->at)); break;
-    case 24: FAILS_TO_LAUNCH(cudaErrorInvalidResourceHandle, affine<<<1, 1, 0, no_stream>>>(d->at, 1, 1, 1)); break;
+    case 24: FAILS_TO_LAUNCH(impossible(), affine<<<1, dim3(1, 1, 65), 0, s>>>(d->at, 1, 1, 1)); break;
     case 25: FAILS(cudaErrorInvalidValue, cudaStreamWaitEvent(s, event, 0x80)); break;
     case 26: FAILS(cudaErrorInvalidResourceHandle, cudaStreamWaitEvent(s, NULL, 0)); break;
     default:

@@ -31,6 +31,8 @@ enum { COOPERATIVE_TOO_LARGE = 720, INVALID_CLUSTER_SIZE = 912, PARAMETERS_ON_ST
 /* CUdevice_attribute numbers */
 enum { MULTIPROCESSORS = 16, COOPERATIVE_LAUNCH = 95, CLUSTER_LAUNCH = 120 };
 
+enum { CLUSTER_MUST_BE_SET = 10 }; /* of CUfunction_attribute: read only */
+
 /* ---- what is asked about functions ---- */
 
 static int function_enter(core_context *c, core_function *f, struct loaded_function **loaded)
@@ -55,7 +57,8 @@ int core_function_set(core_context *c, core_function *f, int attribute, int valu
     int code = function_enter(c, f, &loaded);
     if (code)
         return code;
-    bool kept = attribute >= CORE_FUNCTION_SETTABLE && attribute < CORE_FUNCTION_ATTRIBUTES;
+    bool kept = attribute >= CORE_FUNCTION_SETTABLE && attribute < CORE_FUNCTION_ATTRIBUTES &&
+                attribute != CLUSTER_MUST_BE_SET;
     /* NVIDIA's libraries set the same value before every launch. */
     if (kept && loaded->info.attributes[attribute] == value && !core_perf.no_cache)
         return CORE_OK;
@@ -274,6 +277,13 @@ static __attribute__((cold, noinline)) int check_required(const struct core_laun
     return CORE_OK;
 }
 
+/* Of clusters; NULL: three zeros, which say that there are none. */
+static const uint8_t *dimensions(const uint8_t *value)
+{
+    static const uint8_t none[3 * sizeof(uint32_t)];
+    return memcmp(value, none, sizeof none) ? value : NULL;
+}
+
 static inline __attribute__((always_inline)) int check(core_context *c, const struct core_launch *l,
                                                        struct loaded_function *loaded)
 {
@@ -300,9 +310,9 @@ static inline __attribute__((always_inline)) int check(core_context *c, const st
     const uint8_t *cluster = NULL, *preferred = NULL;
     for (uint32_t i = 0; i < l->attribute_count; i++) {
         if (l->attributes[i].id == LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
-            cluster = l->attributes[i].value;
+            cluster = dimensions(l->attributes[i].value);
         if (l->attributes[i].id == LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION)
-            preferred = l->attributes[i].value;
+            preferred = dimensions(l->attributes[i].value);
         code = launch_check_attribute(c->device, &l->attributes[i]);
         if (code)
             return code;
@@ -463,11 +473,14 @@ int core_launch_check(core_context *c, const struct core_launch *l)
     return code ? code : check(c, l, loaded);
 }
 
-int core_launch_attribute_check(core_context *c, const struct core_launch_attribute *attribute)
+int core_launch_attribute_check(core_context *c, struct core_launch_attribute *attribute)
 {
     CANCEL_DEFERRED;
     int code = context_enter(c);
-    return code ? code : launch_check_attribute(c->device, attribute);
+    if (code)
+        return code;
+    launch_attribute_limit(c->device, attribute);
+    return launch_check_attribute(c->device, attribute);
 }
 
 /* Inlined at each call site, as check is: most launches take this path. */

@@ -12,7 +12,7 @@
 #include "cpu/client/core/wire/device.h"
 #include "stream.h"
 
-enum { POLICY_WINDOW_MOST = 109 }; /* of CUdevice_attribute */
+enum { POLICY_WINDOW_MOST = 109, SYNC_DOMAINS = 126 }; /* of CUdevice_attribute */
 
 static int check_policy_window(int device, const uint8_t *value)
 {
@@ -48,6 +48,32 @@ static int check_priority(int device, const uint8_t *value)
     return priority <= public->priority_least && priority >= public->priority_greatest ? CORE_OK : CORE_INVALID_VALUE;
 }
 
+/* The physical domains of the logical ones, CUlaunchMemSyncDomainMap. */
+static int check_domain_map(int device, const uint8_t *value)
+{
+    int count = 0;
+    core_device_attribute(device, SYNC_DOMAINS, &count);
+    return value[0] < count && value[1] < count ? CORE_OK : CORE_INVALID_VALUE;
+}
+
+/* CUlaunchMemSyncDomain: the default one or the remote one. */
+static int check_domain(int device, const uint8_t *value)
+{
+    uint32_t domain;
+    (void)device;
+    memcpy(&domain, value, sizeof domain);
+    return domain <= 1 ? CORE_OK : CORE_INVALID_VALUE;
+}
+
+/* Percent. Unlike a function's attribute, -1 does not stand for the driver's choice. */
+static int check_carveout(int device, const uint8_t *value)
+{
+    uint32_t percent;
+    (void)device;
+    memcpy(&percent, value, sizeof percent);
+    return percent <= 100 ? CORE_OK : CORE_INVALID_VALUE;
+}
+
 static int check_nvlink_hint(int device, const uint8_t *value)
 {
     uint32_t hint;
@@ -66,16 +92,29 @@ static int check_value(int device, int id, const uint8_t *value)
     return checks[id] ? checks[id](device, value) : CORE_OK;
 }
 
-/* The events of a launch do not come here: client/graph/capture_calls.c records them. A launch may have any priority,
-   as with NVIDIA's driver 580: the nearest that there is counts. */
+void launch_attribute_limit(int device, struct core_launch_attribute *attribute)
+{
+    const struct core_device *public = &client_device_find(device)->public;
+    int priority;
+    if (attribute->id != LAUNCH_ATTRIBUTE_PRIORITY)
+        return;
+    memcpy(&priority, attribute->value, sizeof priority);
+    priority = priority > public->priority_least      ? public->priority_least
+               : priority < public->priority_greatest ? public->priority_greatest
+                                                      : priority;
+    memcpy(attribute->value, &priority, sizeof priority);
+}
+
+/* The events of a launch do not come here: client/graph/capture_calls.c records them. */
 int launch_check_attribute(int device, const struct core_launch_attribute *attribute)
 {
-    if (attribute->id == LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE)
+    if (attribute->id == LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) /* only a node of a graph can have it */
         return CORE_NOT_SUPPORTED;
     if (!launch_attribute_has(attribute->id, ATTRIBUTE_OF_LAUNCHES | ATTRIBUTE_TRAVELS))
         return CORE_INVALID_VALUE;
-    return attribute->id == LAUNCH_ATTRIBUTE_PRIORITY ? CORE_OK
-                                                      : check_value(device, attribute->id, attribute->value);
+    if (attribute->id == LAUNCH_ATTRIBUTE_PRIORITY)
+        return CORE_OK; /* one beyond the device's range counts as the nearest in it */
+    return check_value(device, attribute->id, attribute->value);
 }
 
 int stream_check_attribute(int device, int id, const void *value)

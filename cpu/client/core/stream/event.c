@@ -60,7 +60,7 @@ int core_event_check_of_launch(core_event token)
     int code = event_enter(token, &e);
     if (code)
         return code;
-    return (e->flags & (FLAG_DISABLE_TIMING | FLAG_INTERPROCESS)) == FLAG_DISABLE_TIMING ? CORE_OK : CORE_INVALID_VALUE;
+    return (e->flags & (FLAG_DISABLE_TIMING | FLAG_INTERPROCESS)) == FLAG_DISABLE_TIMING ? CORE_OK : CORE_NOT_SUPPORTED;
 }
 
 int core_event_create(core_context *c, unsigned flags, core_event *out)

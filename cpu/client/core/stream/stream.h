@@ -98,6 +98,8 @@ static inline void backlog_enter(struct client_stream *s)
 
 /* Whether a launch on the device, or a stream of it, may have it: 0 or what native says. */
 int launch_check_attribute(int device, const struct core_launch_attribute *);
+/* A priority beyond the device's range becomes the nearest one. */
+void launch_attribute_limit(int device, struct core_launch_attribute *);
 int stream_check_attribute(int device, int id, const void *value);
 
 /* ---- stream.c: making, finding and ending them ---- */
