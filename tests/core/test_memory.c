@@ -245,12 +245,12 @@ static void body_host_memory(void)
     CHECK(core_host_allocate(5000, 1, &a) == 0 && core_host_allocate(3 * MIB, 0, &b) == 0);
     memset(a, 1, 5000);
     memset(b, 2, 3 * MIB);
-    CHECK(core_host_flags((char *)a + 4999, &flags) == 0 && flags == 1);
+    CHECK(core_host_flags((char *)a + 4999, &flags) == 0 && flags == (1 | 2));
     CHECK(core_address_lookup((uint64_t)(uintptr_t)b + 17, &r) && r.kind == CORE_PINNED_MEMORY &&
           r.base == (uint64_t)(uintptr_t)b);
     CHECK(core_host_device_pointer(a, &address) == 801 && core_host_device_pointer(ordinary, &address) == 1);
     CHECK(core_host_register(ordinary, 100000, 0) == 0 && core_host_register(ordinary + 10, 10, 0) == 712);
-    CHECK(core_host_register(a, 100, 0) == 712);
+    CHECK(core_host_register(a, 100, 0) == 1 && core_host_unregister(a) == 1);
     CHECK(core_host_unregister(ordinary + 1) == 1 && core_host_unregister(ordinary) == 0 &&
           core_host_unregister(ordinary) == 713);
     CHECK(core_host_free(ordinary) == 1 && core_host_free((char *)a + 1) == 1 && core_host_free(a) == 0 &&

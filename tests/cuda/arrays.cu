@@ -3,7 +3,7 @@
 // shows: CUDA arrays: wrong shapes, places outside and handles that have ended give CUDA's errors
 // shows: CUDA arrays: copies of arrays are kept by a stream that captures, and their memory counts and comes back
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" // the calls that copy a number of bytes
-#include "check.h"
+#include "software.h"
 
 #include <vector>
 
@@ -23,6 +23,7 @@ struct Model {
     cudaChannelFormatDesc desc;
     cudaExtent extent; // as it was asked for
     size_t element, width, height, depth;
+    bool layers_of_lines;
     std::vector<byte> bytes; // rows without gaps
     byte *at(size_t x, size_t y, size_t z) { return &bytes[((z * height + y) * width + x) * element]; }
 };
@@ -36,6 +37,7 @@ static Model make(cudaChannelFormatDesc desc, size_t width, size_t height, size_
     m.width = width;
     m.height = height ? height : 1;
     m.depth = depth ? depth : 1;
+    m.layers_of_lines = flags & cudaArrayLayered && !height;
     MUST(cudaMalloc3DArray(&m.array, &desc, m.extent, flags));
     m.bytes.resize(m.width * m.height * m.depth * m.element);
     for (size_t i = 0; i < m.bytes.size(); i++)
@@ -90,6 +92,8 @@ static void random_box(Model &m, cudaStream_t stream)
                         1 + below((unsigned)(m.depth - at.z)) };
     int kind = (int)below(KINDS);
     size_t row = size.width * m.element, pitch = row + below(40), rows = size.height + below(3), skip = below(5);
+    if (m.layers_of_lines)
+        rows = 1; /* NVIDIA's driver reads the memory's layers of such an array without space between them */
     size_t total = pitch * rows * size.depth + skip;
     if (total > ROOM)
         return;
@@ -305,8 +309,8 @@ static void errors(void)
     GIVES(cudaErrorInvalidMemcpyDirection, cudaMemcpy2DToArray(a, 0, 0, block, 64, 64, 8, (cudaMemcpyKind)9));
     GIVES(cudaErrorInvalidMemcpyDirection, cudaMemcpy2DToArray(a, 0, 0, block, 64, 64, 8, cudaMemcpyDeviceToHost));
     GIVES(cudaErrorInvalidResourceHandle, cudaMemcpy2DToArray(NULL, 0, 0, block, 64, 64, 8, cudaMemcpyHostToDevice));
-    GIVES(cudaErrorInvalidValue, cudaMemcpy2DToArray(a, 2, 0, block, 64, 8, 1, cudaMemcpyHostToDevice));
-    GIVES(cudaErrorInvalidValue, cudaMemcpy2DToArray(a, 0, 0, block, 64, 6, 1, cudaMemcpyHostToDevice));
+    GIVES(cudaSuccess, cudaMemcpy2DToArray(a, 2, 0, block, 64, 8, 1, cudaMemcpyHostToDevice)); // parts of elements
+    GIVES(cudaSuccess, cudaMemcpy2DToArray(a, 0, 0, block, 64, 6, 1, cudaMemcpyHostToDevice));
     GIVES(cudaErrorInvalidValue, cudaMemcpyToArray(a, 4, 7, block, 64, cudaMemcpyHostToDevice));
     GIVES(cudaErrorInvalidValue, cudaMemcpyFromArray(block, a, 0, 0, 16 * 8 * 4 + 1, cudaMemcpyDeviceToHost));
     cudaMemcpy3DParms copy = { 0 };
@@ -399,14 +403,15 @@ static void counted(void)
     MUST(cudaMemGetInfo(&before, &total));
     MUST(cudaMallocArray(&a, &f, 1024, 1024, 0));
     MUST(cudaMemGetInfo(&with, &total));
-    HOLDS(with + (16u << 20) <= before);
+    bool alone = on_software_gpu();               // others use a real one, too
+    HOLDS(!alone || with + (16u << 20) <= before);
     MUST(cudaFreeArray(a));
     MUST(cudaMemGetInfo(&after, &total));
-    HOLDS(after == before);
+    HOLDS(!alone || after == before);
     MUST(cudaMallocArray(&a, &f, 1024, 1024, 0));
     MUST(cudaDeviceReset());
     MUST(cudaMemGetInfo(&after, &total));
-    HOLDS(after >= before);
+    HOLDS(!alone || after >= before);
     MUST(cudaMallocArray(&a, &f, 1024, 1024, 0));
     MUST(cudaFreeArray(a));
 }

@@ -78,7 +78,7 @@ static void random_lines(cudaStream_t stream)
         for (size_t i = 0; i < count; i++) {
             struct place *target = &places[rand() % SIDES], *source = &places[rand() % SIDES];
             size_t part = SIDE / 2 / MOST, at = SIDE / 2 + i * part + rand() % 8, origin = rand() % (SIDE / 2 - part);
-            sizes[i] = rand() % (part - 8);
+            sizes[i] = 1 + rand() % (part - 9);
             to[i] = target->memory + at;
             from[i] = source->memory + origin;
             memcpy(target->model + at, source->model + origin, sizes[i]);

@@ -302,7 +302,7 @@ static void bodies_are_captured(void)
     MUST(cudaGraphCreate(&graph, 0));
     condition(graph, NULL, handle_of(graph), cudaGraphCondTypeIf, 1, &body);
     MUST(cudaStreamBeginCaptureToGraph(other, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal));
-    HOLDS(cudaLaunchHostFunc(other, [](void *) {}, NULL) != cudaSuccess);
+    MUST(cudaLaunchHostFunc(other, [](void *) {}, NULL)); // refused when the graph is instantiated
     cudaStreamEndCapture(other, &same);
     cudaGetLastError();
     MUST(cudaGraphDestroy(graph));
@@ -411,7 +411,9 @@ static void codes_are_cudas(void)
     HOLDS(cudaGraphClone(&clone, graph) != cudaSuccess);
     HOLDS(cudaGraphAddChildGraphNode(&child, other, NULL, 0, graph) != cudaSuccess);
     cudaHostNodeParams host = { ignore, NULL };
-    HOLDS(cudaGraphAddHostNode(&child, body, NULL, 0, &host) != cudaSuccess);
+    MUST(cudaGraphAddHostNode(&child, body, NULL, 0, &host));
+    GIVES(cudaErrorInvalidValue, cudaGraphInstantiateWithFlags(&e, graph, 0));
+    MUST(cudaGraphDestroyNode(child));
     HOLDS(cudaGraphDestroy(body) != cudaSuccess);
     e = made(graph);
     HOLDS(cudaGraphInstantiateWithFlags(&second, graph, 0) != cudaSuccess);

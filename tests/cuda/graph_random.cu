@@ -75,15 +75,22 @@ static void capture_node(const operation &o, cudaStream_t stream)
 static void capture_node(const operation &, cudaStream_t) {}
 #endif
 
-/* A captured launch is a child of the captured graph. */
+/* Launches of graphs cannot be captured: a child is put into the captured graph. */
 static void capture_child(const operation &o, cudaStream_t stream)
 {
-    cudaGraph_t child = graph_of(o.child, true, NULL);
-    cudaGraphExec_t executable;
-    MUST(cudaGraphInstantiateWithFlags(&executable, child, 0));
+#if HAS_CONDITIONS
+    capture_node(o, stream);
+#else
+    cudaStreamCaptureStatus status;
+    cudaGraph_t graph, child = graph_of(o.child, true, NULL);
+    cudaGraphNode_t node;
+    const cudaGraphNode_t *before;
+    size_t count;
+    MUST(cudaStreamGetCaptureInfo_v2(stream, &status, NULL, &graph, &before, &count));
+    MUST(cudaGraphAddChildGraphNode(&node, graph, before, count, child));
+    MUST(cudaStreamUpdateCaptureDependencies(stream, &node, 1, cudaStreamSetCaptureDependencies));
     MUST(cudaGraphDestroy(child));
-    MUST(cudaGraphLaunch(executable, stream));
-    MUST(cudaGraphExecDestroy(executable));
+#endif
 }
 
 static int device_of(bool is_away) { return is_away && two_devices; }

@@ -2,7 +2,7 @@
 // shows: graphs: an executable that outlives its device's reset gives an error, and nothing else is harmed
 #include <pthread.h>
 
-#include "check.h"
+#include "software.h"
 
 enum { THREADS = 6, ROUNDS = 40, N = 64 };
 
@@ -83,14 +83,19 @@ int main(void)
     void *others[8];
     for (int i = 0; i < 8; i++)
         MUST(cudaMalloc(&others[i], sizeof host));
-    HOLDS(cudaGraphLaunch(executable, 0) != cudaSuccess);
-    MUST(cudaGraphExecDestroy(executable));
+    /* natively the executables have gone with the context, and naming them is undefined */
+    if (with_flyt()) {
+        HOLDS(cudaGraphLaunch(executable, 0) != cudaSuccess);
+        MUST(cudaGraphExecDestroy(executable));
+    }
     MUST(cudaGraphDestroy(allocating));
     for (int i = 0; i < 8; i++)
         MUST(cudaFree(others[i]));
-    HOLDS(cudaGraphLaunch(common, 0) != cudaSuccess);
-    cudaGetLastError();
-    MUST(cudaGraphExecDestroy(common));
+    if (with_flyt()) {
+        HOLDS(cudaGraphLaunch(common, 0) != cudaSuccess);
+        cudaGetLastError();
+        MUST(cudaGraphExecDestroy(common));
+    }
     MUST(cudaGraphDestroy(graph));
     MUST(cudaMalloc((void **)&sum, sizeof host));
     return check_result("graph_threads");

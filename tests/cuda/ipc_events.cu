@@ -1,7 +1,7 @@
 // shows: streams: an event that another process opened: its stream waits for a kernel of this process, and the other
 //   way
 //   round; queries and synchronisation say what the other process recorded last
-#include "check.h"
+#include "software.h"
 #include "together.h"
 
 enum { WORDS = 4096, ROUNDS = 20 };
@@ -31,9 +31,10 @@ static int child_main()
     MUST(cudaIpcOpenMemHandle((void **)&words, m.memory, cudaIpcMemLazyEnablePeerAccess));
     cudaIpcEventHandle_t wrong = m.ours;
     wrong.reserved[41] ^= 1;
-    GIVES(cudaErrorInvalidValue, cudaIpcOpenEventHandle(&theirs, wrong));
+    if (with_flyt()) // natively not all of a handle counts, and a handle of memory gives 205
+        GIVES(cudaErrorInvalidValue, cudaIpcOpenEventHandle(&theirs, wrong));
     memcpy(&wrong, &m.memory, sizeof wrong);
-    GIVES(cudaErrorInvalidValue, cudaIpcOpenEventHandle(&theirs, wrong));
+    HOLDS(cudaIpcOpenEventHandle(&theirs, wrong) != cudaSuccess);
     GIVES(cudaErrorInvalidValue, cudaIpcOpenEventHandle(nullptr, m.ours));
     MUST(cudaIpcOpenEventHandle(&theirs, m.ours));
     MUST(cudaIpcOpenEventHandle(&again, m.ours));

@@ -1,7 +1,7 @@
 // shows: memory: pools: another process imports a pool and allocations of it by their pointer data, and frees them;
 //   what is not of this pool, or of no pool, is refused
 // shows: attacks: pointer data of a pool's allocation with any single byte changed is refused
-#include "check.h"
+#include "software.h"
 #include "together.h"
 
 enum { WORDS = 100000, MANY = 40 };
@@ -45,7 +45,7 @@ static int child_main()
     GIVES(cudaErrorInvalidValue, cudaMallocFromPoolAsync(&pointer, 4096, pool, nullptr));
     GIVES(cudaErrorInvalidValue, cudaDeviceSetMemPool(0, pool));
     GIVES(cudaErrorInvalidValue, cudaMemPoolImportPointer(&pointer, second, &m.pointer[0]));
-    for (size_t at = 0; at < sizeof m.pointer[0].reserved; at++) {
+    for (size_t at = 0; with_flyt() && at < sizeof m.pointer[0].reserved; at++) { // natively not all bytes count
         cudaMemPoolPtrExportData wrong = m.pointer[1];
         wrong.reserved[at] ^= 16;
         GIVES(cudaErrorInvalidValue, cudaMemPoolImportPointer(&pointer, pool, &wrong));
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
         return check_result("ipc_pools");
     }
     MUST(possible);
-    HOLDS(supported == cudaMemHandleTypePosixFileDescriptor);
+    HOLDS(supported & cudaMemHandleTypePosixFileDescriptor); // and a driver may have others
     MUST(cudaMemPoolCreate(&second, &properties));
     MUST(cudaDeviceGetDefaultMemPool(&usual, 0));
     GIVES(cudaErrorInvalidValue,

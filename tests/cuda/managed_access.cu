@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "managed.h"
+#include "software.h"
 
 __global__ void fill(int *a, size_t n, int value)
 {
@@ -354,8 +355,10 @@ int main(int, char **arguments)
     threads();
     system_calls();
     attached();
-    touched_too_early();
+    if (with_flyt())
+        touched_too_early();
     sparse();
-    forks();
+    if (with_flyt()) // natively a child has no managed memory
+        forks();
     return check_result("managed_access") | run_by_signal(arguments);
 }

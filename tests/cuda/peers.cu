@@ -60,7 +60,7 @@ static void codes()
     HOLDS(can == 0);
     GIVES(cudaErrorInvalidDevice, cudaDeviceCanAccessPeer(&can, 0, devices));
     GIVES(cudaErrorInvalidDevice, cudaDeviceCanAccessPeer(&can, -1, 0));
-    GIVES(cudaErrorInvalidDevice, cudaDeviceEnablePeerAccess(0, 0));
+    GIVES(cudaErrorPeerAccessUnsupported, cudaDeviceEnablePeerAccess(0, 0));
     GIVES(cudaErrorInvalidDevice, cudaDeviceEnablePeerAccess(devices, 0));
     GIVES(cudaErrorPeerAccessNotEnabled, cudaDeviceDisablePeerAccess(0));
     GIVES(cudaErrorInvalidDevice, cudaDeviceDisablePeerAccess(devices));

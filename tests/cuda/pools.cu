@@ -93,7 +93,7 @@ static void attributes_and_errors()
     GIVES(cudaErrorInvalidValue, cudaMemPoolDestroy(first));
     cudaMemPoolProps p = properties();
     p.location.id = device_count;
-    GIVES(cudaErrorInvalidDevice, cudaMemPoolCreate(&pool, &p));
+    GIVES(cudaErrorInvalidValue, cudaMemPoolCreate(&pool, &p));
     p = properties();
     p.allocType = cudaMemAllocationTypeInvalid;
     GIVES(cudaErrorInvalidValue, cudaMemPoolCreate(&pool, &p));

@@ -25,6 +25,9 @@ $(addprefix build/cuda/managed,$() _access _launches _neighbours _random): tests
 
 $(addprefix build/cuda/ipc,$() _events _handles _killed _peers _pools): tests/cuda/together.h
 
+$(addprefix build/cuda/,arrays dynamic graph_memory graph_threads ipc ipc_events ipc_handles ipc_pools managed \
+    managed_access): tests/cuda/software.h
+
 build/cuda/graph_random: tests/cuda/graph_work.h
 
 # CUB, libcu++ and cooperative groups are written in C++17.

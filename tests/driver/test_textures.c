@@ -98,11 +98,11 @@ TEST(wrong_ones_are_refused)
     FAILS(CUDA_ERROR_INVALID_VALUE, create(&texture, &wrong));
     wrong = (CUDA_RESOURCE_DESC){ .resType = CU_RESOURCE_TYPE_ARRAY };
     FAILS(CUDA_ERROR_INVALID_HANDLE, create(&texture, &wrong));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(0));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(12345));
+    OK(cuTexObjectDestroy(0));
+    OK(cuTexObjectDestroy(12345));
     OK(create(&texture, &from));
     OK(cuTexObjectDestroy(texture));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(texture));
+    OK(cuTexObjectDestroy(texture));
     FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectGetResourceDesc(&wrong, texture));
 }
 
@@ -137,7 +137,7 @@ TEST(they_end_with_their_context)
     OK(create(&texture, &from));
     OK(cuCtxDestroy(made));
     OK(cuCtxSetCurrent(before));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(texture));
+    OK(cuTexObjectDestroy(texture));
     reads(mine, 100);
     OK(cuTexObjectDestroy(mine));
 }

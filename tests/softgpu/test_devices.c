@@ -213,7 +213,7 @@ TEST(peers)
     OK(cuCtxEnablePeerAccess(b, 0));
     FAILS(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, cuCtxEnablePeerAccess(b, 0));
     OK(cuCtxDisablePeerAccess(b));
-    FAILS(CUDA_ERROR_INVALID_DEVICE, cuCtxEnablePeerAccess(a, 0));
+    FAILS(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, cuCtxEnablePeerAccess(a, 0));
     FAILS(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(a));
     FAILS(CUDA_ERROR_INVALID_VALUE, cuCtxEnablePeerAccess(b, 1));
     FAILS(CUDA_ERROR_INVALID_CONTEXT, cuCtxEnablePeerAccess((CUcontext)(uintptr_t)0x1234, 0));

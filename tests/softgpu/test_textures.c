@@ -118,7 +118,7 @@ TEST(end_of_a_context)
     OK(cuCtxDestroy(c));
     OK(cuCtxSetCurrent(primary));
     FAILS(CUDA_ERROR_INVALID_HANDLE, cuArrayDestroy(a));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(t));
+    OK(cuTexObjectDestroy(t));
     OK(cuMemGetInfo(&after, &total));
     assert_int_equal(after, before);
 }
@@ -172,8 +172,8 @@ TEST(copies)
     for (int y = 0; y < 3; y++)
         assert_memory_equal(in + y * 17, out + (y + 1) * PITCH + 4, 12);
     flat.srcXInBytes = 3;                                     /* inside an element */
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpy2DUnaligned(&flat));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&flat));
+    OK(cuMemcpy2D(&flat));
+    assert_memory_equal(in, out + PITCH + 3, 12);
     flat.srcXInBytes = 4;
     memset(in, 0, sizeof in);
     OK(cuMemcpy2DAsync(&flat, NULL));
@@ -235,8 +235,8 @@ TEST(objects)
         for (uint32_t x = 0; x < W; x++)
             assert_int_equal(numbers[y][x], y * 1000 + x);
     OK(cuTexObjectDestroy(t));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(t));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(s));
+    OK(cuTexObjectDestroy(t));
+    OK(cuTexObjectDestroy(s));
     /* pitched memory, with two texels' rows between */
     CUdeviceptr pitched;
     OK(cuMemAlloc(&pitched, 64 * H));
@@ -331,7 +331,7 @@ TEST(destroyed_before_the_kernel_runs)
         OK(cuStreamWaitValue32(stream, gate, round, CU_STREAM_WAIT_VALUE_EQ));
         OK(cuLaunchKernel(fetch, 1, 1, 1, W, 1, 1, 0, stream, arguments, NULL));
         OK(cuTexObjectDestroy(t));
-        FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(t));
+        OK(cuTexObjectDestroy(t));
         OK(cuTexObjectCreate(&next, &line, &how, NULL));     /* takes no handle that a launch may use */
         assert_int_not_equal((uint32_t)next, (uint32_t)t);
         OK(cuMemcpyHtoD(gate, &round, 4));
@@ -394,7 +394,8 @@ TEST(views)
     view.height *= 4;
     FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectCreate(&t, &from, &how, &view));
     OK(cuTexObjectCreate(&t, &from, &how, NULL));
-    FAILS(CUDA_ERROR_INVALID_VALUE, cuTexObjectGetResourceViewDesc(&got, t));
+    OK(cuTexObjectGetResourceViewDesc(&got, t));           /* it has none */
+    assert_int_equal(got.format, CU_RES_VIEW_FORMAT_NONE);
     OK(cuTexObjectDestroy(t));
     OK(cuSurfObjectDestroy(s));
     /* the second of three layers */

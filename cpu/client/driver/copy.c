@@ -321,10 +321,14 @@ static void between_end(void) { core_copy_between(NULL, NULL); }
 static int copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size,
                      core_stream stream, bool blocking)
 {
+    core_context *context;
     int error = between_begin(to_context, from_context);
     if (error)
         return error;
-    error = copy(to, from, size, CORE_DEVICE_TO_DEVICE, stream, blocking);
+    if (!blocking && size && !(error = driver_enter(&context)))
+        error = issue_check_captured(context, stream); /* captures keep no such copy */
+    if (!error)
+        error = copy(to, from, size, CORE_DEVICE_TO_DEVICE, stream, blocking);
     between_end();
     return error;
 }

@@ -170,7 +170,7 @@ CUresult driver_cuDeviceGetHostAtomicCapabilities(unsigned *capabilities, const 
 static int between(unsigned *capabilities, const CUatomicOperation *operations, unsigned count, CUdevice source,
                    CUdevice target)
 {
-    int native = 0, error = driver_device(source);
+    int native = 0, error = capabilities ? driver_device(source) : CUDA_ERROR_INVALID_VALUE;
     if (error || (error = driver_device(target)))
         return error;
     if (source == target)

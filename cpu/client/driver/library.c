@@ -155,9 +155,9 @@ static int count_kernels(unsigned *count, CUlibrary handle)
 static int enumerate_kernels(CUkernel *kernels, unsigned room, CUlibrary handle)
 {
     int error = driver_ready();
-    if (!error && (!kernels || !room))
+    if (!error && !kernels)
         error = CUDA_ERROR_INVALID_VALUE;
-    return error ? error : get_kernels(kernels, &room, handle);
+    return error || !room ? error : get_kernels(kernels, &room, handle);
 }
 
 CUresult driver_cuLibraryGetKernelCount(unsigned *count, CUlibrary library)

@@ -9,13 +9,12 @@ CUresult driver_failed(CUresult code, const char *function)
     return code;
 }
 
-static int flags_or_missing(unsigned flags, const void *pointer, const char *name)
+/* The flags, of which none is defined, NVIDIA's driver does not look at. */
+static int missing(const void *pointer, const char *name)
 {
-    if (flags)
-        core_log(CORE_LOG_ERROR, "flags must be 0");
-    else if (!pointer)
+    if (!pointer)
         core_log(CORE_LOG_ERROR, "%s cannot be NULL", name);
-    return flags || !pointer ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    return pointer ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* The callback's level is an enum of int's size, as the core's. */
@@ -31,7 +30,8 @@ CUresult driver_cuLogsUnregisterCallback(CUlogsCallbackHandle handle)
 
 CUresult driver_cuLogsCurrent(CUlogIterator *iterator, unsigned flags)
 {
-    int error = flags_or_missing(flags, iterator, "iterator_out");
+    (void)flags;
+    int error = missing(iterator, "iterator_out");
     if (!error)
         *iterator = core_log_end();
     return driver_local(error);
@@ -39,12 +39,14 @@ CUresult driver_cuLogsCurrent(CUlogIterator *iterator, unsigned flags)
 
 CUresult driver_cuLogsDumpToFile(CUlogIterator *iterator, const char *path, unsigned flags)
 {
-    int error = flags_or_missing(flags, path, "pathToFile");
+    (void)flags;
+    int error = missing(path, "pathToFile");
     return driver_local(error ? error : core_log_dump_to_file(iterator, path));
 }
 
 CUresult driver_cuLogsDumpToMemory(CUlogIterator *iterator, char *buffer, size_t *size, unsigned flags)
 {
-    int error = flags_or_missing(flags, buffer, "buffer");
+    (void)flags;
+    int error = missing(buffer, "buffer");
     return driver_local(error ? error : core_log_dump_to_memory(iterator, buffer, size));
 }

@@ -31,7 +31,7 @@ static int allocate_rows(CUdeviceptr *address, size_t *pitch, size_t width, size
         (error = core_device_attribute(info.device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, &most)))
         return error;
     if (width > (size_t)most)
-        return CUDA_ERROR_INVALID_VALUE;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     size_t padded = (width + PITCH_GRANULE - 1) / PITCH_GRANULE * PITCH_GRANULE, size;
     if (__builtin_mul_overflow(padded, rows, &size))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -45,7 +45,7 @@ static int release(CUdeviceptr address)
     int error = driver_ready();
     if (!error && core_in_host_function())
         error = CUDA_ERROR_NOT_PERMITTED;
-    if (error || !address || (error = issue_check_unsafe()))
+    if (error || (error = issue_check_unsafe()) || (error = core_sticky()) || !address)
         return error;
     return graph_memory_free(address, &error) ? error : core_memory_free(address);
 }
@@ -56,7 +56,8 @@ static int get_info(size_t *available, size_t *total)
     int error = driver_enter(&context);
     if (error)
         return error;
-    return available && total ? core_memory_info(context, available, total) : CUDA_ERROR_INVALID_VALUE;
+    size_t unused;
+    return core_memory_info(context, available ? available : &unused, total ? total : &unused);
 }
 
 static int get_range(CUdeviceptr *base, size_t *size, CUdeviceptr address)

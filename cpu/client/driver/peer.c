@@ -10,12 +10,14 @@ static int get_attribute(int *value, int attribute, CUdevice source, CUdevice ta
         LAST = CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED
     };
     int error = driver_ready();
-    if (!error && (!value || attribute < FIRST || attribute > LAST))
+    if (!error && !value)
         error = CUDA_ERROR_INVALID_VALUE;
     if (error || (error = driver_device(source)) || (error = driver_device(target)))
         return error;
-    return source == target ? CUDA_ERROR_INVALID_DEVICE
-                            : core_device_get_p2p_attribute(value, attribute, source, target);
+    if (source == target)
+        return CUDA_ERROR_INVALID_DEVICE;
+    return attribute < FIRST || attribute > LAST ? CUDA_ERROR_INVALID_VALUE
+                                                 : core_device_get_p2p_attribute(value, attribute, source, target);
 }
 
 CUresult driver_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source, CUdevice target)

@@ -7,7 +7,8 @@ static bool is_switch(CUmemPool_attribute attribute)
     return attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
 }
 
-enum { DESCRIPTOR = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR };
+/* Of handleTypes: those that Flyt makes, and those of all systems. */
+enum { DESCRIPTOR = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, HANDLE_TYPES_KNOWN = 0xF };
 
 /* ---- making and ending ---- */
 
@@ -21,6 +22,8 @@ static int check_properties(const CUmemPoolProps *p)
     bool host = p->location.type == CU_MEM_LOCATION_TYPE_HOST || p->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
     if (!host && p->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
+    if ((unsigned)p->handleTypes & ~(unsigned)HANDLE_TYPES_KNOWN)
+        return CUDA_ERROR_INVALID_VALUE;
     if (p->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED || host || (unsigned)p->handleTypes & ~(unsigned)DESCRIPTOR ||
         p->usage) {
         core_unsupported("a memory pool with these properties (fabric handles, managed memory, the host)");
@@ -29,6 +32,8 @@ static int check_properties(const CUmemPoolProps *p)
     if (p->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
     int error = driver_device(p->location.id);
+    if (error == CUDA_ERROR_INVALID_DEVICE)
+        error = CUDA_ERROR_INVALID_VALUE;
     return error || !p->handleTypes ? error : core_share_check();
 }
 
@@ -105,7 +110,7 @@ static int check_place(const CUmemLocation *location, CUmemAllocationType type)
         return type == CU_MEM_ALLOCATION_TYPE_MANAGED ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
     default: return CUDA_ERROR_INVALID_VALUE;
     }
-    error = driver_device(location->id);
+    error = driver_device(location->id) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     return error ? error : type == CU_MEM_ALLOCATION_TYPE_MANAGED ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
 }
 

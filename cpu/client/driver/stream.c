@@ -83,8 +83,9 @@ static int info(CUstream stream, const void *out, struct core_stream_info *fille
 CUresult driver_cuStreamGetFlags(CUstream stream, unsigned *flags)
 {
     struct core_stream_info filled;
+    core_context *context;
     int error = info(stream, flags, &filled);
-    if (!error)
+    if (!error && !(error = driver_enter(&context)) && !(error = issue_check_captured(context, stream)))
         *flags = filled.flags;
     return driver_local(error);
 }

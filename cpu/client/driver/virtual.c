@@ -145,7 +145,8 @@ static int get_granularity(size_t *bytes, const CUmemAllocationProp *properties,
     int error = driver_ready();
     if (!error && (!bytes || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
         error = CUDA_ERROR_INVALID_VALUE;
-    if (!error)
+    bool here = properties && properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT; /* answered only */
+    if (!error && !here)
         error = check_properties(properties);
     return error ? error : core_memory_granularity(bytes);
 }

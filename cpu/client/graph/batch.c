@@ -13,6 +13,15 @@ struct one {
     int order;
 };
 
+/* CUmemLocation: nowhere in particular, a device, the host or one of its NUMA nodes. */
+static bool place_fits(const int hint[2])
+{
+    enum { DEVICE = 1, LAST = 4 };
+    int count = 0;
+    return hint[0] >= 0 && hint[0] <= LAST &&
+           (hint[0] != DEVICE || (!core_device_count(&count) && hint[1] >= 0 && hint[1] < count));
+}
+
 static bool order_fits(int order, unsigned flags)
 {
     return order >= BATCH_STREAM_ORDER && order <= BATCH_ANY_ORDER && flags <= 1; /* 1: prefer overlap, a hint */
@@ -101,7 +110,8 @@ static int check_attributes(const struct batch *b)
     if (!b->attributes || !b->firsts || !b->attribute_count || b->attribute_count > b->count || b->firsts[0])
         return CORE_INVALID_VALUE;
     for (size_t k = 0; k < b->attribute_count; k++)
-        if (!order_fits(b->attributes[k].order, b->attributes[k].flags) || b->firsts[k] >= b->count ||
+        if (!order_fits(b->attributes[k].order, b->attributes[k].flags) || !place_fits(b->attributes[k].from_hint) ||
+            !place_fits(b->attributes[k].to_hint) || b->firsts[k] >= b->count ||
             (k && b->firsts[k] <= b->firsts[k - 1]))
             return CORE_INVALID_VALUE;
     return CORE_OK;
@@ -124,7 +134,7 @@ int issue_batch(core_context *context, core_stream stream, const struct batch *b
                                 .from = { b->from[i], b->sizes[i], 1 },
                                 .extent = { b->sizes[i], 1, 1 },
                                 .order = b->attributes[k].order };
-        code = fail(b->to[i] && b->from[i] ? CORE_OK : CORE_INVALID_VALUE, i, failed);
+        code = fail(b->to[i] && b->from[i] && b->sizes[i] ? CORE_OK : CORE_INVALID_VALUE, i, failed);
     }
     if (!code)
         code = issue_all(context, stream, list, b->count, failed);

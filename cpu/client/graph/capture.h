@@ -70,6 +70,7 @@ CORE_API int capture_free(core_context *, core_stream, uint64_t address, bool *k
 CORE_API int capture_check_stream(core_context *, core_stream); /* it waits for the stream, or asks about it */
 CORE_API int capture_check_context(core_context *);             /* the same of a context */
 CORE_API int capture_check_event(core_event);
+CORE_API int capture_check_captured(core_context *, core_stream);
 CORE_API int capture_check_unsafe(void); /* it may wait for other work: cudaMalloc, cudaMemcpy … */
 CORE_API void capture_forget_event(core_event);
 /* A stream that joined a capture may go before its end; with the origin, the capture is gone. */
@@ -85,6 +86,11 @@ static inline int issue_check_stream(core_context *c, core_stream s)
 }
 static inline int issue_check_context(core_context *c) { return capture_any() ? capture_check_context(c) : 0; }
 static inline int issue_check_event(core_event e) { return capture_any() ? capture_check_event(e) : 0; }
+/* A call that no capture keeps, into a stream that is captured: it fails, and the capture is invalidated. */
+static inline int issue_check_captured(core_context *context, core_stream stream)
+{
+    return capture_any() ? capture_check_captured(context, stream) : 0;
+}
 static inline int issue_check_unsafe(void) { return capture_any() ? capture_check_unsafe() : 0; }
 
 static inline bool issue_is_captured(core_context *c, core_stream s)

@@ -230,10 +230,12 @@ static int port_check(const struct core_launch_attribute *a)
 {
     struct launch_event value;
     memcpy(&value, a->value, sizeof value);
-    int code = core_event_check_of_launch(value.event);
-    if (value.flags && (!code || code == CORE_INVALID_VALUE))
+    int code = core_event_check(value.event);
+    if (code)
+        return code;
+    if (value.flags) /* cudaEventRecordExternal, which is for captures only, and others, which do not exist */
         return value.flags == RECORD_EXTERNAL && !capture_any() ? GRAPH_ILLEGAL_STATE : CORE_INVALID_VALUE;
-    return code == CORE_INVALID_VALUE ? CORE_NOT_SUPPORTED : code;
+    return core_event_check_of_launch(value.event);
 }
 
 /* One of the program's streams has attributes, perhaps the launch's; or the launch has. */
@@ -434,43 +436,28 @@ int capture_free(core_context *context, core_stream stream, uint64_t address, bo
 
 /* ---- launches of graphs ---- */
 
-/* The copy of the executable's graph that becomes a child. */
-static int keep_child(uint64_t id, core_context *context, struct executable *e)
+int capture_check_captured(core_context *context, core_stream stream)
 {
-    struct graph_parameters p = { .kind = GRAPH_CHILD, .context = context };
-    struct node *n;
-    int code = graphs_enter();
-    if (code)
+    CANCEL_DEFERRED;
+    uint64_t id;
+    int code = look(context, stream, &id);
+    if (code || !id || (code = graphs_enter()))
         return code;
     struct captured *s = captured_find(id);
-    bool single = e->uses_memory || e->has_conditions;
-    struct graph *child = s && !single ? graph_copy_of(e->graph, true) : NULL;
-    if (!s)
-        code = GRAPH_ILLEGAL_STATE;
-    else if (single)
-        code = CORE_NOT_SUPPORTED;
-    else
-        code = child ? keep_node(s, &p, &n) : CORE_OUT_OF_MEMORY;
-    if (!code) {
-        n->child = child;
-        child->parent = n;
-        n->parameters.child = child->token;
-    } else if (child) {
-        graph_free(child);
-    }
+    if (s)
+        capture_invalidate(s->capture);
     graphs_leave();
-    return code;
+    return GRAPH_CAPTURE_UNSUPPORTED;
 }
 
 int graph_launch(core_context *context, graph_executable token, core_stream stream)
 {
     CANCEL_DEFERRED;
     struct executable *e;
-    uint64_t id = 0;
-    int code = capture_any() ? look(context, stream, &id) : CORE_OK;
+    int code = issue_check_captured(context, stream); /* NVIDIA's driver captures no launch of a graph */
     if (code || (code = executable_enter(token, &e)))
         return code;
-    code = id ? keep_child(id, context, e) : executable_launch(e, context, stream);
+    code = executable_launch(e, context, stream);
     executable_leave(e);
     return code;
 }

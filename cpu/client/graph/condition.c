@@ -185,7 +185,7 @@ static bool size_fits(const struct graph_condition *c)
 
 int condition_admit(struct graph *g, struct graph_parameters *p)
 {
-    if (body_node(g) && !kind_fits(p->kind))
+    if (body_node(g) && !kind_fits(p->kind) && p->kind != GRAPH_HOST) /* of that NVIDIA's driver speaks in check_body */
         return CORE_NOT_SUPPORTED;
     if (p->kind != GRAPH_CONDITION)
         return CORE_OK;
@@ -269,7 +269,7 @@ static int check_body(struct graph *g, const core_context *context, struct node 
         if (code)
             break;
         if (!kind_fits(kind))
-            code = CORE_NOT_SUPPORTED;
+            code = CORE_INVALID_VALUE;
         else if (kind != GRAPH_EMPTY && kind != GRAPH_CHILD && n->parameters.context != context)
             code = CORE_INVALID_VALUE;
         else if (n->child)

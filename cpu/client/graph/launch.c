@@ -6,6 +6,7 @@
  * marks the end of the launch: the next launch waits for it when it goes to another stream. Mostly the server has all
  * these calls already, and one message is enough (server_copy.c).
  */
+#include "cpu/client/graph/capture.h"
 #include "cpu/client/graph/executable.h"
 #include "cpu/common/cancel.h"
 
@@ -219,8 +220,8 @@ int graph_upload(core_context *context, graph_executable token, core_stream stre
     CANCEL_DEFERRED;
     struct executable *e;
     struct launch l;
-    int code = executable_enter(token, &e);
-    if (code)
+    int code = issue_check_captured(context, stream);
+    if (code || (code = executable_enter(token, &e)))
         return code;
     if (!(code = launch_in(e, context, stream, &l)))
         code = memory_upload(&l);

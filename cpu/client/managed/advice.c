@@ -182,7 +182,7 @@ int core_managed_advise(uint64_t address, size_t size, enum managed_advice advic
         return CORE_INVALID_VALUE;
     bool place_counts = advice == MANAGED_SET_PREFERRED || advice >= MANAGED_SET_ACCESSED_BY;
     if (place_counts && !is_device(device))
-        return CORE_INVALID_DEVICE;
+        return CORE_INVALID_VALUE;
     pthread_mutex_lock(&spans_lock);
     code = say_all(address, size, advice, device);
     pthread_mutex_unlock(&spans_lock);

@@ -219,7 +219,10 @@ static int check_devices(int first, int second)
 static int copy_peer(void *to, int to_device, const void *from, int from_device, size_t size, core_stream stream,
                      bool blocking)
 {
+    core_context *context;
     int error = check_devices(to_device, from_device);
+    if (!error && !blocking && size && !(error = runtime_enter(&context)))
+        error = issue_check_captured(context, stream); /* captures keep no such copy */
     if (error)
         return runtime_return(error);
     core_copy_between(core_context_primary(to_device), core_context_primary(from_device));

@@ -76,13 +76,12 @@ cudaError_t runtime_failed(cudaError_t code, const char *function)
 }
 
 #if FLYT_CUDART >= 13
-static int flags_or_missing(unsigned flags, const void *pointer, const char *name)
+/* The flags, of which none is defined, NVIDIA's driver does not look at. */
+static int missing(const void *pointer, const char *name)
 {
-    if (flags)
-        core_log(CORE_LOG_ERROR, "flags must be 0");
-    else if (!pointer)
+    if (!pointer)
         core_log(CORE_LOG_ERROR, "%s cannot be NULL", name);
-    return flags || !pointer ? cudaErrorInvalidValue : cudaSuccess;
+    return pointer ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 cudaError_t runtime_cudaLogsRegisterCallback(cudaLogsCallback_t function, void *user, cudaLogsCallbackHandle *handle)
@@ -97,7 +96,8 @@ cudaError_t runtime_cudaLogsUnregisterCallback(cudaLogsCallbackHandle handle)
 
 cudaError_t runtime_cudaLogsCurrent(cudaLogIterator *iterator, unsigned flags)
 {
-    int error = flags_or_missing(flags, iterator, "iterator_out");
+    (void)flags;
+    int error = missing(iterator, "iterator_out");
     if (!error)
         *iterator = core_log_end();
     return runtime_local(error);
@@ -105,13 +105,15 @@ cudaError_t runtime_cudaLogsCurrent(cudaLogIterator *iterator, unsigned flags)
 
 cudaError_t runtime_cudaLogsDumpToFile(cudaLogIterator *iterator, const char *path, unsigned flags)
 {
-    int error = flags_or_missing(flags, path, "pathToFile");
+    (void)flags;
+    int error = missing(path, "pathToFile");
     return runtime_local(error ? error : core_log_dump_to_file(iterator, path));
 }
 
 cudaError_t runtime_cudaLogsDumpToMemory(cudaLogIterator *iterator, char *buffer, size_t *size, unsigned flags)
 {
-    int error = flags_or_missing(flags, buffer, "buffer");
+    (void)flags;
+    int error = missing(buffer, "buffer");
     return runtime_local(error ? error : core_log_dump_to_memory(iterator, buffer, size));
 }
 #endif

@@ -121,7 +121,7 @@ cudaError_t runtime_cudaLibraryGetKernelCount(unsigned *count, cudaLibrary_t lib
 cudaError_t runtime_cudaLibraryEnumerateKernels(cudaKernel_t *list, unsigned room, cudaLibrary_t library)
 {
     _Static_assert(sizeof *list == sizeof(core_function *), "a kernel's handle is the core's function");
-    return runtime_waited(kernels((core_function **)list, list && room ? &room : NULL, library));
+    return runtime_waited(room ? kernels((core_function **)list, list ? &room : NULL, library) : cudaSuccess);
 }
 
 static int variable(void **address, size_t *size, cudaLibrary_t library, const char *name, bool managed)

@@ -44,7 +44,7 @@ static int allocate_rows(void **pointer, size_t *pitch, size_t width, size_t row
         return cudaSuccess;
     }
     if (width > core_limits_of(runtime_current())->pitch)
-        return cudaErrorInvalidValue;
+        return cudaErrorMemoryAllocation;
     size_t padded = (width + PITCH_GRANULE - 1) / PITCH_GRANULE * PITCH_GRANULE, size;
     if (__builtin_mul_overflow(padded, rows, &size))
         return cudaErrorMemoryAllocation;
@@ -68,16 +68,11 @@ static int allocate_3d(cudaPitchedPtr *out, cudaExtent extent)
     return error;
 }
 
-/* A kernel's, which ends the context. */
-static bool fault(int error) { return error >= cudaErrorIllegalAddress && error <= cudaErrorLaunchFailure; }
-
 static int release(void *pointer)
 {
     core_context *context;
     int error = runtime_enter(&context);
-    if (!pointer)
-        return fault(error) ? cudaSuccess : error;
-    if (error || (error = issue_check_unsafe()))
+    if (error || (error = issue_check_unsafe()) || !pointer)
         return error;
     if (graph_memory_free((uint64_t)(uintptr_t)pointer, &error))
         return error;
@@ -90,7 +85,8 @@ static int get_info(size_t *available, size_t *total)
     int error = runtime_enter(&context);
     if (error)
         return error;
-    return available && total ? core_memory_info(context, available, total) : cudaErrorInvalidValue;
+    size_t unused;
+    return core_memory_info(context, available ? available : &unused, total ? total : &unused);
 }
 
 cudaError_t runtime_cudaMalloc(void **pointer, size_t size) { return runtime_return(allocate(pointer, size)); }

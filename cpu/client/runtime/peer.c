@@ -35,6 +35,8 @@ static int enable(int peer, unsigned flags)
     int error = enter_both(peer, &own, &other);
     if (!error && flags)
         error = cudaErrorInvalidValue;
+    if (!error && own == other)
+        error = cudaErrorPeerAccessUnsupported;
     return error ? error : core_peer_enable(own, other);
 }
 
@@ -48,11 +50,15 @@ static int disable(int peer)
 static int get_attribute(int *value, int attribute, int source, int target)
 {
     int error = runtime_attach(NULL);
-    if (!error && (!value || attribute < P2P_RANK || attribute > P2P_LAST))
+    if (!error && !value)
         error = cudaErrorInvalidValue;
     if (error || (error = two_devices(source, target)))
         return error;
-    return source == target ? cudaErrorInvalidDevice : core_device_get_p2p_attribute(value, attribute, source, target);
+    if (source == target)
+        return cudaErrorInvalidDevice;
+    return attribute < P2P_RANK || attribute > P2P_LAST
+               ? cudaErrorInvalidValue
+               : core_device_get_p2p_attribute(value, attribute, source, target);
 }
 
 cudaError_t runtime_cudaDeviceCanAccessPeer(int *answer, int device, int peer)
@@ -96,7 +102,7 @@ static int between(unsigned *capabilities, const cudaAtomicOperation *operations
                    int target)
 {
     enum { NATIVE_ATOMICS = 3 };          /* CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED */
-    int native = 0, error = two_devices(source, target);
+    int native = 0, error = capabilities ? two_devices(source, target) : cudaErrorInvalidValue;
     if (error)
         return error;
     if (source == target)

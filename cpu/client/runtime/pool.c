@@ -5,7 +5,8 @@
 static bool is_switch(cudaMemPoolAttr attribute) { return attribute <= cudaMemPoolReuseAllowInternalDependencies; }
 enum { NOWHERE = 0, DEVICE = 1, HOST = 2, HOST_NUMA = 3, MANAGED = 2 }; /* numbers of later releases, too */
 
-enum { DESCRIPTOR = cudaMemHandleTypePosixFileDescriptor };
+/* Of handleTypes: those that Flyt makes, and those of all systems. */
+enum { DESCRIPTOR = cudaMemHandleTypePosixFileDescriptor, HANDLE_TYPES_KNOWN = 0xF };
 
 /* ---- making and ending ---- */
 
@@ -27,6 +28,8 @@ static int check_properties(const cudaMemPoolProps *p)
     bool host = (int)p->location.type == HOST || (int)p->location.type == HOST_NUMA;
     if (!host && (int)p->location.type != DEVICE)
         return cudaErrorInvalidValue;
+    if ((unsigned)p->handleTypes & ~(unsigned)HANDLE_TYPES_KNOWN)
+        return cudaErrorInvalidValue;
     if ((int)p->allocType == MANAGED || host || (unsigned)p->handleTypes & ~(unsigned)DESCRIPTOR || usage_of(p)) {
         core_unsupported("a memory pool with these properties (fabric handles, managed memory, the host)");
         return cudaErrorNotSupported;
@@ -34,6 +37,8 @@ static int check_properties(const cudaMemPoolProps *p)
     if (p->allocType != cudaMemAllocationTypePinned)
         return cudaErrorInvalidValue;
     int error = runtime_attach_device(p->location.id);
+    if (error == cudaErrorInvalidDevice)
+        error = cudaErrorInvalidValue;
     return error || !p->handleTypes ? error : core_share_check();
 }
 
@@ -110,7 +115,7 @@ static int check_place(const cudaMemLocation *location, cudaMemAllocationType ty
     case NOWHERE: return (int)type == MANAGED ? cudaErrorNotSupported : cudaErrorInvalidValue;
     default: return cudaErrorInvalidValue;
     }
-    error = runtime_attach_device(location->id);
+    error = runtime_attach_device(location->id) ? cudaErrorInvalidValue : cudaSuccess;
     return error ? error : (int)type == MANAGED ? cudaErrorNotSupported : cudaSuccess;
 }
 

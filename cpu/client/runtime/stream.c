@@ -91,8 +91,9 @@ static int info(core_stream stream, const void *out, struct core_stream_info *fi
 static int get_flags(core_stream stream, unsigned *flags)
 {
     struct core_stream_info filled;
+    core_context *context;
     int error = info(stream, flags, &filled);
-    if (!error)
+    if (!error && !(error = runtime_enter(&context)) && !(error = issue_check_captured(context, stream)))
         *flags = filled.flags;
     return runtime_local(error);
 }

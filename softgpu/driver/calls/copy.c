@@ -199,21 +199,19 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext there, CUdeviceptr from, CU
 
 /* ---- two and three dimensions ------------------------------------------------------------------------------------ */
 
-/* A place in an array. Everything of it: the copy's rows and slices may not leave it. */
+/* A place in an array, in bytes: the reference asks for whole elements, and NVIDIA's driver takes parts of them, too.
+   Everything of it: the copy's rows and slices may not leave it. */
 static CUresult array_side(CUarray handle, size_t x, size_t y, size_t z, const struct copy *c, struct sgd_side *s)
 {
     CUresult r = sgd_enter();
     if (r)
         return r;
     const struct sgd_array *a = sgd_array_get(handle);
-    const size_t element = a ? sg_element_bytes(&a->texture) : 1;
     if (!a)
         r = CUDA_ERROR_INVALID_HANDLE;
     else if (x > a->row || c->width > a->row - x || y > sg_texture_rows(&a->texture) ||
              c->rows > sg_texture_rows(&a->texture) - y ||
              z > a->slices || c->slices > a->slices - z)
-        r = CUDA_ERROR_INVALID_VALUE;
-    else if (x % element || c->width % element)                    /* the reference asks for whole elements */
         r = CUDA_ERROR_INVALID_VALUE;
     else
         *s = (struct sgd_side){ .address = a->memory + z * a->texture.slice + y * a->texture.pitch + x,

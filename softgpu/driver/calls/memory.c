@@ -100,7 +100,7 @@ static CUresult peers(CUcontext handle, struct sgd_context **from, struct sgd_co
     *to = sgd_context_get(handle);
     if (!*to || !(*to)->active)
         return CUDA_ERROR_INVALID_CONTEXT;
-    return (*to)->device == (*from)->device ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+    return (*to)->device == (*from)->device ? CUDA_ERROR_PEER_ACCESS_UNSUPPORTED : CUDA_SUCCESS;
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned flags)
@@ -123,7 +123,7 @@ CUresult cuCtxDisablePeerAccess(CUcontext handle)
     if (r)
         return r;
     r = peers(handle, &from, &to);
-    if (!r || r == CUDA_ERROR_INVALID_DEVICE)
+    if (!r || r == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED)
         r = r ? CUDA_ERROR_PEER_ACCESS_NOT_ENABLED : sgd_peer_disable(from, to);
     sgd_leave();
     return r;

@@ -225,7 +225,7 @@ static CUresult destroy(uint64_t handle, bool surface)
     if (o)
         sgd_object_drop(o);
     sgd_leave();
-    return o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return o || !surface ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; /* NVIDIA's driver takes any number for a texture */
 }
 
 static CUresult describe(uint64_t handle, bool surface, CUDA_RESOURCE_DESC *from, CUDA_TEXTURE_DESC *how,
@@ -235,7 +235,7 @@ static CUresult describe(uint64_t handle, bool surface, CUDA_RESOURCE_DESC *from
     if (r)
         return r;
     const struct sgd_object *o = sgd_object_get(handle, surface);
-    if (!o || (!from && !how && !view) || (view && !o->view.format))
+    if (!o || (!from && !how && !view))
         r = CUDA_ERROR_INVALID_VALUE;
     else if (view)
         *view = o->view;
@@ -302,7 +302,7 @@ CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *out, CUtexObject handle)
     return describe(handle, false, NULL, out, NULL);
 }
 
-/* 1 of an object that has no view. */
+/* Zeros of an object that has no view. */
 CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *out, CUtexObject handle)
 {
     return describe(handle, false, NULL, NULL, out);

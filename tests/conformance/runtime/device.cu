@@ -143,7 +143,7 @@ int main()
     GIVES(cudaErrorInvalidDevice, cudaDeviceDisablePeerAccess(9), "no device");
     SAYS(cudaDeviceGetP2PAttribute(&value, cudaDevP2PAttrAccessSupported, 0, 0), "itself");
     GIVES(cudaErrorInvalidDevice, cudaDeviceGetP2PAttribute(&value, cudaDevP2PAttrAccessSupported, 0, 9), "no device");
-    GIVES(cudaErrorInvalidValue, cudaDeviceGetP2PAttribute(&value, (cudaDeviceP2PAttr)99, 0, 0), "attribute 99");
+    GIVES(cudaErrorInvalidDevice, cudaDeviceGetP2PAttribute(&value, (cudaDeviceP2PAttr)99, 0, 0), "attribute 99");
     GIVES(cudaErrorInvalidValue, cudaDeviceGetP2PAttribute(NULL, cudaDevP2PAttrAccessSupported, 0, 0), "null pointer");
 
     WORKS(cudaDriverGetVersion(&major), "driver");

@@ -420,7 +420,10 @@ static void conditions()
     WORKS(add_condition(&node, g, handle, cudaGraphCondTypeIf, 2, &body), "if and else");
     GIVES(cudaErrorInvalidValue, add_condition(&child, g, handle, 0, 1, &inner), "the same handle");
     WORKS(cudaGraphAddKernelNode(&child, body, NULL, 0, &p), "in the else");
-    SAYS(cudaGraphAddHostNode(&child, body, NULL, 0, &host), "in a body");
+    cudaGraphNode_t unwanted = NULL;
+    SAYS(cudaGraphAddHostNode(&unwanted, body, NULL, 0, &host), "in a body");
+    if (unwanted)
+        MUST(cudaGraphDestroyNode(unwanted));
     SAYS(cudaGraphClone(&clone, g), "with a condition");
     SAYS(cudaGraphAddChildGraphNode(&child, other, NULL, 0, g), "with a condition");
     SAYS(cudaGraphDestroy(body), "a body");

@@ -37,7 +37,7 @@ static void permission()
 {
     MUST(cudaSetDevice(0));
     GIVES(cudaErrorPeerAccessNotEnabled, cudaDeviceDisablePeerAccess(1), "never enabled");
-    GIVES(cudaErrorInvalidDevice, cudaDeviceEnablePeerAccess(0, 0), "itself");
+    GIVES(cudaErrorPeerAccessUnsupported, cudaDeviceEnablePeerAccess(0, 0), "itself");
     GIVES(cudaErrorPeerAccessNotEnabled, cudaDeviceDisablePeerAccess(0), "itself");
     GIVES(cudaErrorInvalidDevice, cudaDeviceEnablePeerAccess(2, 0), "no device");
     GIVES(cudaErrorInvalidDevice, cudaDeviceEnablePeerAccess(-1, 0), "device -1");

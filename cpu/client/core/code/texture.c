@@ -111,7 +111,10 @@ int core_texture_create(core_context *context, uint64_t *texture, const struct C
 int core_texture_destroy(core_context *context, uint64_t texture)
 {
     CANCEL_DEFERRED;
-    return take_out(context, texture, false) ? CORE_OK : core_tex_object_destroy(context, texture);
+    if (take_out(context, texture, false))
+        return CORE_OK;
+    int code = core_tex_object_destroy(context, texture);
+    return code == CORE_INVALID_VALUE ? CORE_OK : code; /* NVIDIA's driver takes any number for a texture */
 }
 
 int core_surface_create(core_context *context, uint64_t *surface, const struct CUDA_RESOURCE_DESC *from)

@@ -368,8 +368,6 @@ int core_array_box(core_array handle, const size_t at[3], const struct core_exte
     pthread_mutex_lock(&all.lock);
     const struct array *array = find(&all.arrays, handle);
     int code = !array ? CORE_INVALID_HANDLE : fits(array, at, extent) ? CORE_OK : CORE_INVALID_VALUE;
-    if (!code && (at[0] % array->shape.texel || extent->width % array->shape.texel))
-        code = CORE_INVALID_VALUE;
     if (!code) {
         size_t row = row_of(array), height = rows_of(array);
         *box = (struct core_box){ FLYT_ARRAY_SPACE + handle + (at[2] * height + at[1]) * row + at[0], row, height };

@@ -226,11 +226,11 @@ int copy_side(const struct client_stream *s, const struct core_box *box, const s
     return copy_side_at(s->context->session, s, box, e, side);
 }
 
-/* Whether memory of the kind may stand where the direction says "host" or "device". Pinned and managed memory are
-   addressable from both sides. */
+/* Whether memory of the kind may stand where the direction says "host" or "device". As NVIDIA's driver has it, where
+   addresses are unified "host" may be any address, and "device" any that CUDA knows. */
 static bool fits(const struct copy_side *side, bool host)
 {
-    return side->managed || side->kind != (host ? CORE_DEVICE_MEMORY : CORE_UNKNOWN_MEMORY);
+    return host || side->managed || side->kind != CORE_UNKNOWN_MEMORY;
 }
 
 static bool contradicts(enum core_direction stated, const struct copy_side *to, const struct copy_side *from)

@@ -83,7 +83,7 @@ static int access_check(uint64_t address, uint64_t size, unsigned access)
     bool apart = !(core_session.hello.capabilities & FLYT_CAP_TOUCH);
     for (uint64_t at = address; at - address < size; at += mapping_of(at)->size) {
         if (!mapping_of(at)->of->place.type)
-            return CORE_INVALID_VALUE;
+            return CORE_NOT_SUPPORTED;        /* memory of a device */
         if (access && apart && touched_elsewhere(mapping_of(at)))
             return CORE_NOT_SUPPORTED;
     }

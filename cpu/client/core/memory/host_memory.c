@@ -276,6 +276,14 @@ static bool mapped(uintptr_t from, size_t size)
     return true;
 }
 
+/* Pinned or managed memory, which cannot be registered. */
+static bool known_otherwise(uint64_t host)
+{
+    struct core_range range;
+    return core_address_lookup(host, &range) && range.kind != CORE_UNKNOWN_MEMORY &&
+           range.kind != CORE_REGISTERED_MEMORY;
+}
+
 int core_host_register(void *host, size_t size, unsigned flags)
 {
     CANCEL_DEFERRED;
@@ -284,10 +292,12 @@ int core_host_register(void *host, size_t size, unsigned flags)
         return code;
     if (!host || !size || flags & ~(unsigned)REGISTER_FLAGS || (uint64_t)(uintptr_t)host + size < size)
         return CORE_INVALID_VALUE;
-    if (!(flags & REGISTER_IO) && !mapped((uintptr_t)host, size))
+    if (flags & REGISTER_IO || !mapped((uintptr_t)host, size)) /* registers of a device: not of another machine's */
+        return CORE_INVALID_VALUE;
+    if (known_otherwise((uint64_t)(uintptr_t)host))
         return CORE_INVALID_VALUE;
     code = address_add(CORE_REGISTERED_MEMORY, NULL, (uint64_t)(uintptr_t)host, size, flags);
-    if (!code && !(flags & REGISTER_IO) && remap_wanted())
+    if (!code && remap_wanted())
         remap_begin((uint64_t)(uintptr_t)host, size);
     return code == CORE_INVALID_VALUE ? CORE_HOST_ALREADY_REGISTERED : code;
 }
@@ -301,8 +311,8 @@ int core_host_unregister(void *host)
     if (!host)
         return CORE_INVALID_VALUE;
     if (!address_remove(CORE_REGISTERED_MEMORY, (uint64_t)(uintptr_t)host, NULL)) {
-        struct core_range range; /* an address inside registered memory is no registration */
-        bool inside = core_address_lookup((uint64_t)(uintptr_t)host, &range) && range.kind == CORE_REGISTERED_MEMORY;
+        struct core_range range; /* an address inside registered or pinned memory is no registration */
+        bool inside = core_address_lookup((uint64_t)(uintptr_t)host, &range) && range.kind != CORE_UNKNOWN_MEMORY;
         return inside ? CORE_INVALID_VALUE : CORE_HOST_NOT_REGISTERED;
     }
     code = settle_everything();
@@ -359,6 +369,7 @@ bool core_host_reached(void *host)
 
 int core_host_flags(void *host, unsigned *flags)
 {
+    enum { DEVICE_MAP = 2 }; /* CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP */
     CANCEL_DEFERRED;
     struct core_range range;
     int code = core_enter();
@@ -366,7 +377,7 @@ int core_host_flags(void *host, unsigned *flags)
         return code;
     if (!pinned(host, &range))
         return CORE_INVALID_VALUE;
-    *flags = range.flags;
+    *flags = range.flags | DEVICE_MAP; /* all of it is mapped, whatever was asked, where addresses are unified */
     return CORE_OK;
 }
 

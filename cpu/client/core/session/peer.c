@@ -50,7 +50,7 @@ static int imports_follow(core_context *peer, int device)
     return (before ^ after) & mask ? share_peer_access(peer, device, after & mask ? ACCESS_READ_WRITE : 0) : CORE_OK;
 }
 
-/* 101 for a peer of the same device: the header of the Driver API promises 201 or 217, that of the Runtime API 101, and
+/* 217 for a peer of the same device, as NVIDIA's driver answers: the header of the Runtime API promises 101, and
    NVIDIA's runtime hands on what its driver answers. */
 static int check(const core_context *c, const core_context *peer)
 {
@@ -61,7 +61,7 @@ static int check(const core_context *c, const core_context *peer)
         return CORE_INVALID_CONTEXT;
     if ((code = context_enter(peer)))
         return code;
-    return c->device == peer->device ? CORE_INVALID_DEVICE : CORE_OK;
+    return c->device == peer->device ? CORE_PEER_ACCESS_UNSUPPORTED : CORE_OK;
 }
 
 /* Under the lock, so that two threads do not both begin. */
@@ -100,7 +100,7 @@ int core_peer_disable(core_context *c, core_context *peer)
 {
     CANCEL_DEFERRED;
     int code = check(c, peer);
-    if (code == CORE_INVALID_DEVICE)
+    if (code == CORE_PEER_ACCESS_UNSUPPORTED)
         return CORE_PEER_ACCESS_NOT_ENABLED;
     if (!code)
         code = context_settle(c); /* kernels that were launched before keep their access */
