@@ -251,7 +251,7 @@ CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
         return r;
     if (!value || (unsigned)limit >= CU_LIMIT_MAX)
         r = CUDA_ERROR_INVALID_VALUE;
-    else if (limit == LIMIT_SHARED_MEMORY)
+    else if ((unsigned)limit == LIMIT_SHARED_MEMORY)
         *value = c->machine->limits.shared_per_block_optin;
     else if (limit > CU_LIMIT_PERSISTING_L2_CACHE_SIZE || lacks_limit(c, limit))
         r = CUDA_ERROR_UNSUPPORTED_LIMIT;
