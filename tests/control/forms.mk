@@ -5,6 +5,6 @@ $(BUILD)/tests/flytctl-canned: $(call objects,tests/control/flytctl_canned.c) $(
     $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) $(CONTROL_ROWS_OBJECTS) $$(CPU_CHECKPOINT_OBJECTS) \
     $(call objects,cpu/code/hash.c) $(FLYTCTL_COMM)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ $(CONTROL_COMMON_LIBS) -ljansson -lyaml $(CPU_CHECKPOINT_LIBS) -o $@
+	$(CC) $(ALL_LDFLAGS) $^ $(CONTROL_COMMON_LIBS) -ljansson -lyaml $(CPU_CHECKPOINT_LIBS) -lm -o $@
 TESTS += "tests/control/forms.py $(BUILD)/tests/flytctl-canned"
 test-programs: $(BUILD)/tests/flytctl-canned
