@@ -129,7 +129,7 @@ int main()
 
     // so much dynamic memory that the SM has room for k blocks only if nothing were reserved
     MUST(cudaDeviceGetAttribute(&per_sm, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0));
-    MUST(cudaFuncSetAttribute(in_tiles<64>, cudaFuncAttributeMaxDynamicSharedMemorySize, 24 << 10));
+    MUST(cudaFuncSetAttribute(in_tiles<64>, cudaFuncAttributeMaxDynamicSharedMemorySize, per_sm / 4 - (1 << 10)));
     cudaFuncAttributes attributes;
     MUST(cudaFuncGetAttributes(&attributes, in_tiles<64>));
     size_t fixed = attributes.sharedSizeBytes, share = (size_t)per_sm / 4;
