@@ -215,7 +215,7 @@ bool program_is_served(const struct program *program)
 void program_takes(struct program *program, struct server *server)
 {
     program->more_count = 0;
-    for (struct server *other = server->set ? program->vm->servers : NULL; other; other = other->vm_next)
+    for (struct server *other = server && server->set ? program->vm->servers : NULL; other; other = other->vm_next)
         if (other != server && other->set == server->set && program->more_count < PROGRAM_MORE) {
             program->more[program->more_count++] = other;
             other->awaited++;

@@ -84,7 +84,7 @@ static int write_runs(struct move_store *s, const struct move_part *part, const 
         const struct checkpoint_frame frame = { .type = kept ? CHECKPOINT_KEPT : CHECKPOINT_PART, .kind = part->kind,
                                                 .size = (uint32_t)(end - at), .object = part->object,
                                                 .offset = part->offset + at,
-                                                .data = kept ? NULL : bytes + (at - from) };
+                                                .data = kept || !bytes ? NULL : bytes + (at - from) };
         error = checkpoint_write(s->writer, &frame);
     } while ((at = end) < part->size && !error);
     return written(s, error);
