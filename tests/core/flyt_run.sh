@@ -8,8 +8,8 @@ check() {   # name, expected, got
 }
 unset FLYT_SERVER FLYT_STATS LD_LIBRARY_PATH
 echo 1..12
-check "library path" "$bin/cudart:$bin" "$("$bin/flyt-run" sh -c 'echo $LD_LIBRARY_PATH')"
-check "in front of the program's own" "$bin/cudart:$bin:/x:/y" "$(LD_LIBRARY_PATH=/x:/y "$bin/flyt-run" sh -c 'echo $LD_LIBRARY_PATH')"
+check "library path" "$bin/nccl:$bin/cudart:$bin" "$("$bin/flyt-run" sh -c 'echo $LD_LIBRARY_PATH')"
+check "in front of the program's own" "$bin/nccl:$bin/cudart:$bin:/x:/y" "$(LD_LIBRARY_PATH=/x:/y "$bin/flyt-run" sh -c 'echo $LD_LIBRARY_PATH')"
 check "server" "tcp://h:1" "$("$bin/flyt-run" --server tcp://h:1 sh -c 'echo $FLYT_SERVER')"
 check "server with =" "local:" "$("$bin/flyt-run" --server=local: sh -c 'echo $FLYT_SERVER')"
 check "server of the environment" "unix:///z" "$(FLYT_SERVER=unix:///z "$bin/flyt-run" sh -c 'echo $FLYT_SERVER')"

@@ -264,6 +264,7 @@ static _Thread_local struct { const core_context *to, *from; } named;
 
 void core_copy_between(core_context *to, core_context *from)
 {
+    CANCEL_DEFERRED;
     named.to = to;
     named.from = from;
 }
