@@ -35,7 +35,7 @@ class Maker:
             name, ptx, ["o0"] + [f"i{place}" for place in places] + list(extra), out,
             inputs=[f"in{n}:{kind}:{place}:{WIDTHS[kind]}" for n, ((kind, _, _), place) in enumerate(zip(inputs,
                 places))],
-            outputs=outputs or ([f"out:u64:0:8"] if out else []), **shape))
+            outputs=outputs or (["out:u64:0:8"] if out else []), **shape))
 
 
 REG = {1: "h", 2: "h", 4: "r", 8: "l", 16: "q"}
@@ -138,7 +138,7 @@ def atomics(m):
                 if op == "cas":
                     # every other lane compares with what is there
                     third = f", {letter}5"
-                    move += (f"and.b32 r8, I, 1; setp.ne.u32 p1, r8, 0; " + (
+                    move += ("and.b32 r8, I, 1; setp.ne.u32 p1, r8, 0; " + (
                         f"@p1 mov.b128 {letter}6, {letter}4; @!p1 mov.b128 {letter}6, {letter}5;\n".replace("q6", "q3")
                         .replace("q4", "q0").replace("q5", "q1") if letter == "q" else
                         f"selp.b{8 * width} {letter}6, {letter}4, {letter}5, p1;\n"))

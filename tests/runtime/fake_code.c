@@ -191,6 +191,8 @@ int core_launch_attribute_check(core_context *context, struct core_launch_attrib
 int core_launch(core_context *context, const struct core_launch *launch)
 {
     int error = context->active ? fake_note(__func__, launch->stream, false) : CORE_CONTEXT_DESTROYED;
+    if (!error && !launch->grid[0])
+        error = CORE_INVALID_VALUE;
     if (error)
         return error;
     fake.launch = *launch;

@@ -54,7 +54,8 @@
  *             objects;  move.c, *_move.c  moves to another server;  move_rest.c  how a program comes to rest before;
  *             suspend.c, checkpoint.c, apart.c  it goes into a file;  mover.c, move_hold.c, move_report.c  moves that
  *             the cluster orders;  local.c, manager.c  where the server is found;  manager_moves.c  the orders of the
- *             client manager;  attach_wait.c, attach_window.c  waiting for a server, and its window;  capability.c
+ *             client manager;  manager_parts.c  further servers of a program with GPUs of several nodes;
+ *             attach_wait.c, attach_window.c  waiting for a server, and its window;  capability.c
  *             which compute capability the loaded software needs;  peer.c, usage.c, stats_report.c;  link_offer.c links
  *             of which the client manager knows the ends;  suspects.c, unanswered.c  of a recovery;  journal_calls.c
  *             calls and answers come into the journal;  keeper.c  checkpoints, with which the journal begins anew
