@@ -68,7 +68,7 @@ class Guest:
         words = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-name", name,
                  "-machine", "q35", *ACCELERATION[accelerator()], "-smp", "1", *self._memory(memory, ours),
                  "-kernel", f"{MADE}/vmlinux", "-initrd", root or f"{MADE}/initrd",
-                 "-append", f"console=ttyS0 quiet flyt.repo={REPO}"
+                 "-append", f"console=ttyS0 quiet no_timer_check flyt.repo={REPO}"
                  + (" flyt.root=ram" if root else " flyt.root=writable" if writable else "")
                  + (f" memmap={ours[1] >> 20}M%{memory - TAIL}M-1+0xefffffff" if ours else ""),
                  "-serial", f"file:{self.console}",
