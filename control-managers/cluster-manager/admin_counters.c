@@ -54,7 +54,7 @@ static void of_loop(struct sample_page *page, const struct loop_held *held)
     sample(page, COUNTER, "flyt_loop_held_seconds_count", "", "", (double)count);
 }
 
-/* What has happened so often is left out where it never did. */
+/* A histogram of how long something took, each time that it happened. */
 static void of_times(struct sample_page *page, const char *name, const char *labels, const struct count_times *times)
 {
     char full[NAME_SIZE], bound[32];

@@ -391,7 +391,7 @@ void usage_ask(struct cluster *cluster, struct server *server)
 
 static int64_t later(int64_t one, int64_t other) { return one > other ? one : other; }
 
-/* What was charged since `from` is divided when all of the node's call is known: usage_divide. */
+/* Notes the charges since `from`; usage_divide divides them once it knows all reports of the node's call. */
 static void divide_soon(struct cluster *cluster, struct server *server, int64_t from, int64_t until)
 {
     struct counted *counted = &server->counted;

@@ -211,7 +211,8 @@ static int show(const struct root_entry *entry, size_t from, unsigned long long 
                : -1;
 }
 
-/* What in /proc is the machine's, not a process's. Its files belong to root anyway, and the kernel asks for more. */
+/* Makes those parts of /proc read-only that belong to the machine and not to a process. Their files belong to root
+   anyway: this is a second line of defence. */
 static int shut_machine(const char *proc)
 {
     static const char *const names[] = { "acpi", "asound", "bus", "driver", "dynamic_debug", "fs", "irq", "mtrr",

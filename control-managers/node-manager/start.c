@@ -71,7 +71,8 @@ static double thread_percentage(const struct server *server)
     return least;
 }
 
-/* What the driver takes for a context, which counts against this limit and not against the VM's: 526 MiB on an H200. */
+/* Room for a context, which MPS counts against this limit and Flyt does not count against the VM's memory. NVIDIA's
+   driver takes 526 MiB for one on an H200. */
 #define CONTEXT_ROOM_MIB 1024
 
 /* "0=1536M,1=1536M": of each device, as CUDA_VISIBLE_DEVICES numbers them; for each process of the server. */

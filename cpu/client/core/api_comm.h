@@ -11,7 +11,7 @@
 enum { CORE_WHY_SIZE = 512, CORE_LINK_HANDLE_SIZE = 128, CORE_LINK_HANDLES_MOST = 17 };
 #define CORE_COMM_NEAR UINT32_MAX /* in place of a link: a rank of this process; for the rank itself, too */
 
-/* What the server has: communicators; graphs that keep their operations; links. Connects if need be. */
+/* Whether the server offers communicators, graphs that keep their operations, and links. Connects if need be. */
 struct core_comms_offer {
     bool comms, kept, links;
 };

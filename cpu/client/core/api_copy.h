@@ -34,8 +34,9 @@ CORE_API int core_copy(core_context *, core_stream, void *to, const void *from, 
                        bool blocking);
 CORE_API int core_copy_box(core_context *, core_stream, const struct core_box *to, const struct core_box *from,
                            const struct core_extent *, enum core_direction, bool blocking);
-/* What this thread copies from now on is memory of these contexts, as peer copies say: where the drivers of two GPU
-   servers have given one address to variables of modules, it means theirs. NULL: as the stream's context says. */
+/* The calling thread's next copies concern memory of these two contexts, which a peer copy has named: where the
+   drivers of two GPU servers have given one address to variables of modules, it means theirs. NULL: as the stream's
+   context says. */
 CORE_API void core_copy_between(core_context *to, core_context *from);
 /* A copy that is made when its turn in the stream comes: ordinary memory of the process is read or written then, by a
    function of the stream (core_host_function). Errors are latched. */

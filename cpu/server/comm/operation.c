@@ -81,7 +81,7 @@ void operation_carry_out(struct server_comm_operation *o)
     if (!o->gated)
         return;
     gate_pass(o->inside.session, o->stream, o->ticket);
-    completion_poll(o->inside.session, o->stream); /* who waits for the stream is answered from here */
+    completion_poll(o->inside.session, o->stream); /* answers calls that wait for the stream */
 }
 
 /* ---- the end ---- */

@@ -215,14 +215,14 @@ static bool passes_through(const struct client_stream *to, const struct client_s
            array_address(span->to.address) || array_address(span->from.address);
 }
 
-/* What a part counts for; 0: it needs no such memory. */
+/* How many bytes of the server's page-locked memory a part takes; 0: it goes straight from where it is. */
 static uint64_t part_counts(bool staged, uint64_t bytes)
 {
     const uint64_t small = (uint64_t)1 << 20, medium = (uint64_t)8 << 20;
     return !staged ? 0 : bytes <= small ? small : bytes <= medium ? medium : STAGED_PART;
 }
 
-/* What is under way ends without this thread: both ends of it have been posted. */
+/* Waits until there is room. The parts that take it end without this thread: both their ends have been posted. */
 static void room_take(uint64_t bytes)
 {
     pthread_mutex_lock(&under_way.lock);

@@ -79,7 +79,8 @@ void replay_call_free(struct replay *, struct replay_call *);
 /* All calls that there are. */
 void replay_calls_free(struct replay *);
 
-enum { REPLAY_NOTHING_ENDED = 2 * sizeof(uint32_t) }; /* bytes of an EVENTS call that says so */
+/* Bytes of the arguments of an EVENTS call by which the client reports that no host function has ended. */
+enum { REPLAY_NOTHING_ENDED = 2 * sizeof(uint32_t) };
 /* Sends an EVENTS call, which the server answers when it has news. ended: the arguments of one that names
    host functions that have ended; NULL: none has. */
 bool replay_events_ask(struct replay *, const struct replay_bytes *ended);

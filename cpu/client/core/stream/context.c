@@ -87,7 +87,8 @@ static int enter(const core_context *c)
     return atomic_load_explicit(&c->session->sticky, memory_order_relaxed);
 }
 
-/* A context that was reset after a kernel's fault says so, as natively; those that live say the fault. */
+/* Whether the context was reset after a kernel's fault, which `code` is. Calls in it then fail as in any destroyed
+   context, as they do natively; calls in contexts that live fail with the fault. */
 static bool ended_behind_fault(const core_context *c, int code)
 {
     return c && code != CORE_DEVICE_UNAVAILABLE && session_ready() &&
