@@ -1,6 +1,8 @@
 # cpu/comm: communication without CUDA: stores, links of several channels, pairs, collectives on host memory.
 CPU_COMM_SOURCES := $(wildcard cpu/comm/*.c cpu/comm/*/*.c)
 CPU_COMM_OBJECTS := $(call objects,$(filter-out cpu/comm/perf/%,$(CPU_COMM_SOURCES)))
+# Loops over values, which become vector instructions.
+CFLAGS_cpu_comm_reduce_reduce := $(if $(CHECKED),,-O3)
 # Expanded late: cpu/rpc and cpu/common are read after this room. What a program needs beside it:
 CPU_COMM_NEEDS    = $(CPU_RPC_OBJECTS) $(CPU_RPC_TLS_OBJECTS) $(CPU_COMMON_OBJECTS) $(call objects,cpu/common/secret.c)
 CPU_COMM_LIBS     = $(CPU_RPC_TLS_LIBS) $(CPU_RPC_LIBS) -lm

@@ -35,7 +35,8 @@ const char *comm_operation_name(enum comm_operation operation)
 
 /* ---- small floating types ---- */
 
-/* exponent, mantissa: bits. e4m3 has no infinities: its largest exponent holds numbers, and one NaN. */
+/* Of the 8-bit types. exponent, mantissa: bits. e4m3 has no infinities: its largest exponent holds numbers, and one
+   NaN. */
 struct float_form {
     int exponent, mantissa, bias;
     int has_infinity;
@@ -44,15 +45,60 @@ struct float_form {
 static struct float_form form_of(enum comm_type type)
 {
     switch (type) {
-    case COMM_FLOAT16: return (struct float_form){ 5, 10, 15, 1 };
-    case COMM_BFLOAT16: return (struct float_form){ 8, 7, 127, 1 };
     case COMM_FLOAT8_E4M3: return (struct float_form){ 4, 3, 7, 0 };
     default: return (struct float_form){ 5, 2, 15, 1 };
     }
 }
 
+static float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* The 16-bit types, without the loops and calls of the general form. */
+static float half_to_float(uint16_t bits)
+{
+    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = (uint32_t)(bits & 0x7fff) << 13;
+    if (rest >= 0x0f800000)                                 /* infinity, NaN */
+        return float_of(sign | (rest > 0x0f800000 ? 0x7fc00000 : 0x7f800000));
+    return float_of(sign | bits_of(float_of(rest) * 0x1p112f)); /* also those below the least normal one: exact */
+}
+
+static uint16_t half_from_float(float value)
+{
+    const uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+    if (rest > 0x7f800000)
+        return (uint16_t)(sign | 0x7fff);
+    if (rest >= 0x477ff000)                                 /* 65520: half way to what comes after the largest one */
+        return (uint16_t)(sign | 0x7c00);
+    if (rest < 0x38800000)                                  /* 2^-14: the sum has the last place of the small type */
+        return (uint16_t)(sign | (bits_of(float_of(rest) + 0.5f) - 0x3f000000));
+    return (uint16_t)(sign | (rest - 0x38000000 + 0xfff + (rest >> 13 & 1)) >> 13);
+}
+
+static uint16_t bfloat_from_float(float value)
+{
+    const uint32_t bits = bits_of(value);
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(bits >> 16 | 0x7fff);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
 float comm_small_to_float(enum comm_type type, uint16_t bits)
 {
+    if (type == COMM_FLOAT16)
+        return half_to_float(bits);
+    if (type == COMM_BFLOAT16)
+        return float_of((uint32_t)bits << 16);
     struct float_form f = form_of(type);
     int exponent = bits >> f.mantissa & ((1 << f.exponent) - 1), mantissa = bits & ((1 << f.mantissa) - 1);
     float sign = bits >> (f.exponent + f.mantissa) & 1 ? -1.0f : 1.0f;
@@ -74,6 +120,10 @@ static uint16_t beyond(struct float_form f, uint16_t sign)
 
 uint16_t comm_small_from_float(enum comm_type type, float value)
 {
+    if (type == COMM_FLOAT16)
+        return half_from_float(value);
+    if (type == COMM_BFLOAT16)
+        return bfloat_from_float(value);
     struct float_form f = form_of(type);
     uint16_t sign = (uint16_t)((signbit(value) ? 1 : 0) << (f.exponent + f.mantissa));
     int top = (1 << f.exponent) - 1, exponent;
@@ -101,22 +151,37 @@ uint16_t comm_small_from_float(enum comm_type type, float value)
 
 /* ---- the operations ---- */
 
-#define INTEGER(NAME, TYPE, WIDE)                                                                                  \
+/* Values are computed a block at a time, from copies: so neither alignment nor a result in the place of an operand keeps
+   the compiler from vector instructions (room.mk has this file's flags). */
+enum { BLOCK_BYTES = 2048 };
+
+/* x and y have `n` values; each becomes op(x, y) in x. */
+#define EACH(EXPRESSION)           \
+    for (size_t i = 0; i < n; i++) \
+    x[i] = (EXPRESSION)
+
+#define BLOCKS(NAME, TYPE, SUM, PRODUCT, MAXIMUM, MINIMUM)                                                         \
     static void NAME(enum comm_operation operation, uint8_t *to, const uint8_t *a, const uint8_t *b, size_t count) \
     {                                                                                                              \
-        for (size_t i = 0; i < count; i++) {                                                                       \
-            TYPE x, y, z;                                                                                          \
-            memcpy(&x, a + i * sizeof x, sizeof x);                                                                \
-            memcpy(&y, b + i * sizeof y, sizeof y);                                                                \
+        TYPE x[BLOCK_BYTES / sizeof(TYPE)], y[BLOCK_BYTES / sizeof(TYPE)];                                         \
+        for (size_t at = 0, n; at < count; at += n) {                                                              \
+            n = count - at < sizeof x / sizeof *x ? count - at : sizeof x / sizeof *x;                             \
+            memcpy(x, a + at * sizeof *x, n * sizeof *x);                                                          \
+            memcpy(y, b + at * sizeof *x, n * sizeof *x);                                                          \
             switch (operation) {                                                                                   \
-            case COMM_PRODUCT: z = (TYPE)((WIDE)x * (WIDE)y); break;                                               \
-            case COMM_MAXIMUM: z = x > y ? x : y; break;                                                           \
-            case COMM_MINIMUM: z = x < y ? x : y; break;                                                           \
-            default: z = (TYPE)((WIDE)x + (WIDE)y); break;                                                         \
+            case COMM_PRODUCT: EACH(PRODUCT); break;                                                               \
+            case COMM_MAXIMUM: EACH(MAXIMUM); break;                                                               \
+            case COMM_MINIMUM: EACH(MINIMUM); break;                                                               \
+            default: EACH(SUM); break;                                                                             \
             }                                                                                                      \
-            memcpy(to + i * sizeof z, &z, sizeof z);                                                               \
+            memcpy(to + at * sizeof *x, x, n * sizeof *x);                                                         \
         }                                                                                                          \
     }
+
+/* Sums and products wrap. */
+#define INTEGER(NAME, TYPE, WIDE)                                                                                      \
+    BLOCKS(NAME, TYPE, (TYPE)((WIDE)x[i] + (WIDE)y[i]), (TYPE)((WIDE)x[i] * (WIDE)y[i]), x[i] > y[i] ? x[i] : y[i], \
+           x[i] < y[i] ? x[i] : y[i])
 INTEGER(int8s, int8_t, uint32_t)
 INTEGER(uint8s, uint8_t, uint32_t)
 INTEGER(int32s, int32_t, uint32_t)
@@ -124,24 +189,12 @@ INTEGER(uint32s, uint32_t, uint32_t)
 INTEGER(int64s, int64_t, uint64_t)
 INTEGER(uint64s, uint64_t, uint64_t)
 
-#define FLOATING(NAME, TYPE, MAXIMUM, MINIMUM)                                                                     \
-    static void NAME(enum comm_operation operation, uint8_t *to, const uint8_t *a, const uint8_t *b, size_t count) \
-    {                                                                                                              \
-        for (size_t i = 0; i < count; i++) {                                                                       \
-            TYPE x, y, z;                                                                                          \
-            memcpy(&x, a + i * sizeof x, sizeof x);                                                                \
-            memcpy(&y, b + i * sizeof y, sizeof y);                                                                \
-            switch (operation) {                                                                                   \
-            case COMM_PRODUCT: z = x * y; break;                                                                   \
-            case COMM_MAXIMUM: z = MAXIMUM(x, y); break;                                                           \
-            case COMM_MINIMUM: z = MINIMUM(x, y); break;                                                           \
-            default: z = x + y; break;                                                                             \
-            }                                                                                                      \
-            memcpy(to + i * sizeof z, &z, sizeof z);                                                               \
-        }                                                                                                          \
-    }
-FLOATING(floats, float, fmaxf, fminf)
-FLOATING(doubles, double, fmax, fmin)
+/* A number beats a NaN, as in fmax and fmin. */
+#define FLOATING(NAME, TYPE)                                                                     \
+    BLOCKS(NAME, TYPE, x[i] + y[i], x[i] * y[i], (x[i] > y[i]) | (y[i] != y[i]) ? x[i] : y[i], \
+           (x[i] < y[i]) | (y[i] != y[i]) ? x[i] : y[i])
+FLOATING(floats, float)
+FLOATING(doubles, double)
 
 static uint16_t small_get(const uint8_t *at, size_t size)
 {
@@ -150,21 +203,28 @@ static uint16_t small_get(const uint8_t *at, size_t size)
     return bits;
 }
 
+/* The small types are computed as floats, a block at a time. */
+static void widen(enum comm_type type, float *to, const uint8_t *from, size_t count)
+{
+    size_t size = types[type].size;
+    for (size_t i = 0; i < count; i++)
+        to[i] = comm_small_to_float(type, small_get(from + i * size, size));
+}
+
 static void smalls(enum comm_type type, enum comm_operation operation, uint8_t *to, const uint8_t *a, const uint8_t *b,
                    size_t count)
 {
+    float x[BLOCK_BYTES / sizeof(float)], y[BLOCK_BYTES / sizeof(float)];
     size_t size = types[type].size;
-    for (size_t i = 0; i < count; i++) {
-        float x = comm_small_to_float(type, small_get(a + i * size, size)),
-              y = comm_small_to_float(type, small_get(b + i * size, size)), z;
-        switch (operation) {
-        case COMM_PRODUCT: z = x * y; break;
-        case COMM_MAXIMUM: z = fmaxf(x, y); break;
-        case COMM_MINIMUM: z = fminf(x, y); break;
-        default: z = x + y; break;
+    for (size_t at = 0, n; at < count; at += n) {
+        n = count - at < sizeof x / sizeof *x ? count - at : sizeof x / sizeof *x;
+        widen(type, x, a + at * size, n);
+        widen(type, y, b + at * size, n);
+        floats(operation, (uint8_t *)x, (const uint8_t *)x, (const uint8_t *)y, n);
+        for (size_t i = 0; i < n; i++) {
+            uint16_t bits = comm_small_from_float(type, x[i]);
+            memcpy(to + (at + i) * size, &bits, size);
         }
-        uint16_t bits = comm_small_from_float(type, z);
-        memcpy(to + i * size, &bits, size);
     }
 }
 
@@ -219,7 +279,13 @@ void comm_reduce_finish(enum comm_type type, enum comm_operation operation, void
 
 void comm_reduce_multiply(enum comm_type type, void *to, const void *from, const void *factor, size_t count)
 {
-    size_t size = comm_type_size(type);
-    for (size_t i = 0; i < count; i++)
-        comm_reduce(type, COMM_PRODUCT, (uint8_t *)to + i * size, (const uint8_t *)from + i * size, factor, 1);
+    const size_t size = comm_type_size(type);
+    uint8_t factors[BLOCK_BYTES];
+    const size_t most = sizeof factors / size;
+    for (size_t i = 0; i < most && i < count; i++)
+        memcpy(factors + i * size, factor, size);
+    for (size_t at = 0, n; at < count; at += n) {
+        n = count - at < most ? count - at : most;
+        comm_reduce(type, COMM_PRODUCT, (uint8_t *)to + at * size, (const uint8_t *)from + at * size, factors, n);
+    }
 }
