@@ -41,6 +41,22 @@ static unsigned *table_at(struct step_table *table, unsigned round, uint64_t pie
     return &table->steps[round * table->pieces + piece];
 }
 
+/* Where values lie while they are received, in turn; and the last step that has read each. */
+enum { SLOTS = 8 };
+struct slot_ring {
+    uint64_t scratch, piece;
+    unsigned next, read[SLOTS];
+};
+
+static struct slot_ring slot_ring_make(struct comm_plan *plan, uint64_t most)
+{
+    struct slot_ring ring = { .piece = (most + 63) / 64 * 64 };
+    ring.scratch = plan_scratch(plan, SLOTS * ring.piece);
+    for (unsigned i = 0; i < SLOTS; i++)
+        ring.read[i] = NO_STEP;
+    return ring;
+}
+
 /* Where the partial sums of round k lie while they are received: two places in turn. */
 static struct comm_place slot(uint64_t scratch, uint64_t longest, unsigned k, uint64_t at)
 {
@@ -48,41 +64,68 @@ static struct comm_place slot(uint64_t scratch, uint64_t longest, unsigned k, ui
 }
 
 /*
- * Reduce-scatter: in round k a rank sends the sum of block rank - k - 1 (the first time its own values), and adds its
- * values to the sum of block rank - k - 2, which comes. After the last round that is its own block. All-reduce does the
- * same one block further on, so that after it each rank has all of one block, and then passes the blocks around.
+ * Reduce-scatter: in round k a rank sends the sum of part rank - k - 1 (the first time its own values), and adds its
+ * values to the sum of part rank - k - 2, which comes. After the last round that is its own part.
  */
-static void sums(struct comm_plan *plan, const struct comm_shape *s, unsigned shift, uint64_t longest,
-                 struct step_table *reduced, struct step_table *sent)
+static void sums(struct comm_plan *plan, const struct comm_shape *s, uint64_t longest, struct step_table *reduced,
+                 struct step_table *sent)
 {
-    bool all = s->kind == COMM_ALL_REDUCE;
     uint64_t piece = plan_piece(s), scratch = plan_scratch(plan, 2 * ((longest + 63) / 64 * 64));
     for (unsigned k = 0; k + 1 < s->ranks; k++) {
-        unsigned out = back(s, k + shift), in = back(s, k + shift + 1);
-        uint64_t out_at = all ? plan_block_at(s, out) : plan_part_at(s, out);
-        uint64_t out_size = all ? plan_block_size(s, out) : plan_part_size(s, out);
-        uint64_t in_at = all ? plan_block_at(s, in) : plan_part_at(s, in);
-        uint64_t in_size = all ? plan_block_size(s, in) : plan_part_size(s, in);
+        unsigned out = back(s, k + 1), in = back(s, k + 2);
+        uint64_t out_size = plan_part_size(s, out), in_at = plan_part_at(s, in), in_size = plan_part_size(s, in);
         bool last = k + 2 == s->ranks;
         for (uint64_t p = 0; p < reduced->pieces; p++) {
             uint64_t at = p * piece;
-            struct comm_place sum = k == 0 ? plan_at(COMM_IN, out_at + at)
-                                    : all  ? plan_at(COMM_OUT, out_at + at)
-                                           : slot(scratch, longest, k - 1, at);
+            struct comm_place sum =
+                k == 0 ? plan_at(COMM_IN, plan_part_at(s, out) + at) : slot(scratch, longest, k - 1, at);
             unsigned send = plan_send(plan, back(s, s->ranks - 1), number(k, p), sum, cut(out_size, piece, p));
             plan_wait(plan, send, k ? *table_at(reduced, k - 1, p) : NO_STEP);
             *table_at(sent, k, p) = send != NO_STEP || k < 2 ? send : *table_at(sent, k - 2, p);
             struct comm_place come = slot(scratch, longest, k, at);
             unsigned receive = plan_receive(plan, back(s, 1), number(k, p), come, cut(in_size, piece, p));
-            if (k >= 2) /* what was in this place has been added, and passed on */
+            if (k >= 2) { /* what was in this place has been added, and passed on */
                 plan_wait(plan, receive, *table_at(reduced, k - 2, p));
-            if (k >= 2 && !all)
                 plan_wait(plan, receive, *table_at(sent, k - 1, p));
-            struct comm_place to = all ? plan_at(COMM_OUT, in_at + at) : last ? plan_at(COMM_OUT, at) : come;
-            unsigned reduce = plan_reduce(plan, to, come, plan_at(COMM_IN, in_at + at), cut(in_size, piece, p));
+            }
+            unsigned reduce = plan_reduce(plan, last ? plan_at(COMM_OUT, at) : come, come, plan_at(COMM_IN, in_at + at),
+                                          cut(in_size, piece, p));
             plan_wait(plan, reduce, receive);
             /* A part without bytes leaves its place to the one before it. */
             *table_at(reduced, k, p) = reduce != NO_STEP || k < 2 ? reduce : *table_at(reduced, k - 2, p);
+        }
+    }
+}
+
+/*
+ * The first half of all-reduce: as reduce-scatter, one block further on, so that afterwards each rank has all of one
+ * block. Sums are passed on from the result, so what comes needs a place only until it has been added: few places,
+ * which stay in the processor's cache.
+ */
+static void block_sums(struct comm_plan *plan, const struct comm_shape *s, uint64_t longest, struct step_table *reduced,
+                       struct step_table *sent)
+{
+    uint64_t piece = plan_piece(s);
+    struct slot_ring ring = slot_ring_make(plan, longest < piece ? longest : piece);
+    for (unsigned k = 0; k + 1 < s->ranks; k++) {
+        unsigned out = back(s, k), in = back(s, k + 1);
+        uint64_t out_at = plan_block_at(s, out), out_size = plan_block_size(s, out), in_at = plan_block_at(s, in),
+                 in_size = plan_block_size(s, in);
+        for (uint64_t p = 0; p < reduced->pieces; p++) {
+            uint64_t at = p * piece, size = cut(in_size, piece, p);
+            unsigned send = plan_send(plan, back(s, s->ranks - 1), number(k, p),
+                                      plan_at(k ? COMM_OUT : COMM_IN, out_at + at), cut(out_size, piece, p));
+            plan_wait(plan, send, k ? *table_at(reduced, k - 1, p) : NO_STEP);
+            *table_at(sent, k, p) = send;
+            unsigned *read = &ring.read[ring.next % SLOTS];
+            struct comm_place come = plan_at(COMM_SCRATCH, ring.scratch + ring.next++ % SLOTS * ring.piece);
+            unsigned receive = plan_receive(plan, back(s, 1), number(k, p), come, size);
+            plan_wait(plan, receive, *read);
+            unsigned reduce =
+                plan_reduce(plan, plan_at(COMM_OUT, in_at + at), come, plan_at(COMM_IN, in_at + at), size);
+            plan_wait(plan, reduce, receive);
+            *read = reduce != NO_STEP ? reduce : *read;
+            *table_at(reduced, k, p) = reduce;
         }
     }
 }
@@ -195,9 +238,12 @@ void plan_ring(struct comm_plan *plan, const struct comm_shape *s)
         all_gather(plan, s);
     } else if (table_make(plan, &reduced, s->ranks, pieces)) {
         if (table_make(plan, &sent, s->ranks, pieces)) {
-            sums(plan, s, s->kind == COMM_ALL_REDUCE ? 0 : 1, longest, &reduced, &sent);
-            if (s->kind == COMM_ALL_REDUCE)
+            if (s->kind == COMM_ALL_REDUCE) {
+                block_sums(plan, s, longest, &reduced, &sent);
                 pass_blocks(plan, s, &reduced, &sent);
+            } else {
+                sums(plan, s, longest, &reduced, &sent);
+            }
             free(sent.steps);
         }
         free(reduced.steps);
