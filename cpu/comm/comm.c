@@ -1,7 +1,5 @@
-/* comm.c: contexts, and calls. See comm.h. */
+/* comm.c: contexts, and messages between two ranks. See comm.h. */
 #include "cpu/comm/context.h"
-#include "cpu/comm/note.h"
-#include "cpu/comm/plan/parts.h"
 
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
@@ -95,6 +93,7 @@ static void context_free(struct comm_context *context)
     pthread_cond_destroy(&context->changed);
     pthread_mutex_destroy(&context->lock);
     comm_trace_destroy(context->trace);
+    free(context->scratch);
     free(context);
 }
 
@@ -165,6 +164,7 @@ void comm_context_use_link(struct comm_context *context, unsigned rank, struct c
 {
     context->peers[rank].link = link;
     context->peers[rank].lent = true;
+    context->linked = true;
 }
 
 void comm_context_use_near(struct comm_context *context, unsigned rank) { context->peers[rank].near = true; }
@@ -241,6 +241,7 @@ static int connect_to(struct comm_context *context, const bool *wanted, uint64_t
         pthread_mutex_lock(&context->lock);
         context->peers[r].link = all[r].link;
         pthread_mutex_unlock(&context->lock);
+        context->linked = true;
     }
     free(all);
     if (status < 0) {
@@ -273,190 +274,6 @@ int comm_context_connect(struct comm_context *context, const bool *wanted, uint6
                  : context->store ? connect_to(context, wanted, deadline, own)
                                   : rpc_explain(own, -ENOTCONN, "a rank is not connected");
     return status < 0 ? rpc_explain(error, status, "%s", own) : 0;
-}
-
-static int connect_for(struct comm_context *context, const struct comm_plan *plan, uint64_t deadline, char *error)
-{
-    bool wanted[COMM_RANKS_MOST] = { false };
-    for (unsigned i = 0; i < plan->count; i++) {
-        const struct comm_step *step = &plan->steps[i];
-        if (step->kind == STEP_SEND || step->kind == STEP_RECEIVE)
-            wanted[step->peer] = true;
-    }
-    return comm_context_connect(context, wanted, deadline, error);
-}
-
-/* ---- calls ---- */
-
-static struct comm_parts parts_of(const struct comm_context *c, const struct comm_call *call)
-{
-    return comm_parts_of(call->kind, c->settings.rank, c->settings.size, call->root);
-}
-
-static int check(const struct comm_context *c, const struct comm_call *call, char *error)
-{
-    uint64_t most = UINT64_MAX / 16 / COMM_RANKS_MOST;
-    const char *wrong = NULL;
-    bool parts = call->kind != COMM_BROADCAST && call->kind != COMM_REDUCE && call->kind != COMM_ALL_REDUCE;
-    if ((unsigned)call->kind >= COMM_KINDS)
-        wrong = "there is no such collective";
-    else if (call->kind == COMM_BARRIER)
-        return 0;
-    else if ((unsigned)call->type >= COMM_TYPES)
-        wrong = "there is no such type";
-    else if (comm_kind_reduces(call->kind) && (unsigned)call->operation >= COMM_OPERATIONS)
-        wrong = "there is no such operation";
-    else if (comm_kind_reduces(call->kind) && call->operation == COMM_MULTIPLIED_SUM && !call->factor)
-        wrong = "a multiplied sum needs a factor";
-    else if (comm_kind_has_root(call->kind) && call->root >= c->settings.size)
-        wrong = "the root is no rank";
-    else if ((call->counts || call->places || call->in_counts || call->in_places) && !parts)
-        wrong = "it has no parts";
-    else if (call->places && !call->counts)
-        wrong = "places need counts";
-    else if (call->kind == COMM_ALL_TO_ALL && !call->counts != !call->in_counts)
-        wrong = "counts of what is sent need counts of what comes";
-    else if (call->kind == COMM_ALL_TO_ALL && call->in == call->out && call->count > 0)
-        wrong = "all-to-all is not done in place";
-    else if (call->count > most)
-        wrong = "the count is too large";
-    else if (!call->counts && call->count > 0 &&
-             ((parts_of(c, call).in && !call->in) || (parts_of(c, call).out && !call->out)))
-        wrong = "a buffer is missing";
-    for (unsigned r = 0; !wrong && r < c->settings.size; r++)
-        if ((call->counts && call->counts[r] > most) || (call->places && call->places[r] > most) ||
-            (call->in_counts && call->in_counts[r] > most) || (call->in_places && call->in_places[r] > most))
-            wrong = "a count is too large";
-    return wrong ? rpc_explain(error, -EINVAL, "%s: %s",
-                               (unsigned)call->kind < COMM_KINDS ? comm_kind_name(call->kind) : "a call", wrong)
-                 : 0;
-}
-
-static struct comm_plan *make_plan(const struct comm_context *c, const struct comm_call *call,
-                                   enum comm_algorithm *algorithm)
-{
-    bool uneven = call->counts || call->in_counts,
-         parts = call->kind != COMM_BROADCAST && call->kind != COMM_REDUCE && call->kind != COMM_ALL_REDUCE;
-    uint64_t bytes = call->count * comm_type_size(call->type) * (parts ? c->settings.size : 1);
-    struct comm_shape shape = { .kind = call->kind, .rank = c->settings.rank, .ranks = c->settings.size,
-                                .root = call->root, .count = call->count, .counts = call->counts,
-                                .places = call->places, .in_counts = call->in_counts, .in_places = call->in_places };
-    shape.element = call->kind == COMM_BARRIER ? 1 : comm_type_size(call->type);
-    /* the parts of an uneven call are known to all ranks in gathers and scatters only: the choice must not use them */
-    shape.algorithm = comm_choose(call->kind, uneven ? 0 : bytes, c->settings.size, uneven, &c->settings.table,
-                                  c->settings.algorithm);
-    *algorithm = shape.algorithm;
-    return comm_plan_make(&shape);
-}
-
-/* How many elements this rank gives, and gets. */
-static uint64_t in_count(const struct comm_context *c, const struct comm_call *call)
-{
-    uint64_t all = 0;
-    if (call->kind != COMM_REDUCE_SCATTER)
-        return call->count;
-    for (unsigned r = 0; call->counts && r < c->settings.size; r++) {
-        uint64_t end = (call->places ? call->places[r] : all) + call->counts[r];
-        all = end > all ? end : all;
-    }
-    return call->counts ? all : call->count * c->settings.size;
-}
-
-static uint64_t out_count(const struct comm_context *c, const struct comm_call *call)
-{
-    return call->kind == COMM_REDUCE_SCATTER && call->counts ? call->counts[c->settings.rank] : call->count;
-}
-
-int comm_context_register(struct comm_context *c, const void *memory, uint64_t size)
-{
-    return c->settings.registers && c->settings.engine && memory && size
-               ? comm_engine_register(c->settings.engine, memory, size)
-               : 0;
-}
-
-void comm_context_unregister(struct comm_context *c, const void *memory, uint64_t size)
-{
-    if (c->settings.registers && c->settings.engine && memory && size)
-        comm_engine_unregister(c->settings.engine, memory, size);
-}
-
-/* With all its buffers registered. */
-static int run_registered(struct comm_context *c, const struct comm_work *work, const uint64_t sizes[COMM_BUFFERS],
-                          uint64_t deadline)
-{
-    unsigned registered = 0;
-    int status = 0;
-    while (registered < COMM_BUFFERS && status == 0) {
-        status = comm_context_register(c, work->buffers[registered], sizes[registered]);
-        registered += status == 0;
-    }
-    if (status == 0)
-        status = comm_run(c, work, deadline);
-    while (registered-- > 0)
-        comm_context_unregister(c, work->buffers[registered], sizes[registered]);
-    return status;
-}
-
-/* How many bytes of this rank's buffers a call uses. The places of an uneven one are not known here: 0. */
-static void buffer_sizes(const struct comm_context *c, const struct comm_call *call, const struct comm_plan *plan,
-                         uint64_t sizes[COMM_BUFFERS])
-{
-    const struct comm_parts parts = parts_of(c, call);
-    uint64_t part = call->count * comm_type_size(call->type);
-    sizes[COMM_IN] = parts.in * part;
-    sizes[COMM_OUT] = parts.out * part;
-    sizes[COMM_SCRATCH] = plan->scratch;
-}
-
-static int carry_out(struct comm_context *c, const struct comm_call *call, const struct comm_plan *plan,
-                     enum comm_algorithm algorithm, uint64_t deadline)
-{
-    uint64_t sizes[COMM_BUFFERS];
-    struct comm_work work = { .plan = plan, .number = ++c->sequence, .type = call->type,
-                              .operation = call->operation };
-    size_t element = comm_type_size(call->type);
-    bool multiplies = comm_kind_reduces(call->kind) && call->operation == COMM_MULTIPLIED_SUM;
-    uint8_t *multiplied = multiplies ? malloc(in_count(c, call) * element + 1) : NULL;
-    comm_note_call(call, work.note);
-    work.buffers[COMM_IN] = (uint8_t *)(uintptr_t)call->in;
-    work.buffers[COMM_OUT] = call->out;
-    work.buffers[COMM_SCRATCH] = malloc(plan->scratch + 1);
-    int status = work.buffers[COMM_SCRATCH] && (!multiplies || multiplied) ? 0 : -ENOMEM;
-    if (status == 0 && multiplies) {
-        comm_reduce_multiply(call->type, multiplied, call->in, call->factor, in_count(c, call));
-        work.buffers[COMM_IN] = multiplied;
-    }
-    comm_trace_begin(c, work.note, algorithm);
-    buffer_sizes(c, call, plan, sizes);
-    if (status == 0)
-        status = run_registered(c, &work, sizes, deadline);
-    comm_trace_end(c, status);
-    if (status == 0 && comm_kind_reduces(call->kind) && parts_of(c, call).out)
-        comm_reduce_finish(call->type, call->operation, call->out, out_count(c, call), c->settings.size);
-    free(work.buffers[COMM_SCRATCH]);
-    free(multiplied);
-    return status;
-}
-
-int comm_call(struct comm_context *c, const struct comm_call *call, uint64_t deadline, char *error)
-{
-    int status = check(c, call, error);
-    if (status == 0)
-        status = comm_context_status(c, error);
-    if (status < 0)
-        return status;
-    enum comm_algorithm algorithm;
-    struct comm_plan *plan = make_plan(c, call, &algorithm);
-    if (!plan)
-        return rpc_explain(error, -ENOMEM, "%s: no memory", comm_kind_name(call->kind));
-    status = connect_for(c, plan, deadline, error);
-    if (status == 0) {
-        status = carry_out(c, call, plan, algorithm, deadline);
-        if (status < 0 && comm_context_status(c, error) == 0)
-            rpc_explain(error, status, "%s: %s", comm_kind_name(call->kind), strerror(-status));
-    }
-    comm_plan_free(plan);
-    return status;
 }
 
 /* ---- messages between two ranks ---- */

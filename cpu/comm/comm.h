@@ -81,6 +81,12 @@ struct comm_call {
    */
 int comm_call(struct comm_context *, const struct comm_call *, uint64_t deadline, char *error);
 
+/* The same call on all ranks of a communicator whose ranks are all near, by one thread: contexts[i] calls calls[i].
+   Nothing is waited for but threads that fail the contexts at the same time. status[i]: as of comm_call. */
+enum { COMM_TOGETHER_MOST = 16 };
+void comm_call_together(struct comm_context *const *contexts, const struct comm_call *calls, unsigned count,
+                        uint64_t deadline, int *status, char *error);
+
 /* Between two ranks; the n-th send with a tag meets the n-th receive with it. *got (may be NULL): what the peer sent,
    at most size. */
 int comm_send(struct comm_context *, unsigned peer, uint32_t tag, const void *memory, uint64_t size, uint64_t deadline,

@@ -1,7 +1,6 @@
-/* context.h: what the files of this folder share: comm.c, the context and its calls; run.c, a plan that is under
-   way; exchange.c, messages that belong together; near.c, ranks of one process; trace.c, what was called;
-   note.c, what stands for a call; agree.c, the table of
-   the network. */
+/* context.h: what the files of this folder share: comm.c, the context; call.c, its calls; run.c, a plan that is under
+   way; exchange.c, messages that belong together; near.c, ranks of one process; trace.c, what was called; note.c, what
+   stands for a call; agree.c, the table of the network. */
 #ifndef FLYT_COMM_CONTEXT_H
 #define FLYT_COMM_CONTEXT_H
 
@@ -32,6 +31,9 @@ struct comm_context {
     int                          status;        /* 0, or why it has failed */
     char                         why[COMM_WHY_SIZE];
     uint64_t                     sequence;      /* of calls; the calling thread's */
+    uint8_t                     *scratch;       /* of the last call, kept for the next one; the calling thread's */
+    uint64_t                     scratch_size;
+    bool                         linked;        /* to a rank or more; the calling thread's */
     struct comm_trace           *trace;
     struct comm_near            *near;          /* NULL: none; held */
     struct comm_peer             peers[];
@@ -75,7 +77,10 @@ struct comm_work {
     enum comm_operation     operation;
 };
 
-/* Waits until the plan is carried out, or the context has failed. 0, or the context's status. */
-int comm_run(struct comm_context *, const struct comm_work *, uint64_t deadline);
+/* Begins to carry the plan out, and goes on until something has to be waited for. The work must live until
+   comm_run_end. NULL: no memory. */
+struct comm_run *comm_run_begin(struct comm_context *, const struct comm_work *);
+/* Waits until the plan is carried out, or the context has failed. 0, or the context's status. The run is gone. */
+int comm_run_end(struct comm_run *, uint64_t deadline);
 
 #endif

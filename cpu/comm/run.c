@@ -261,26 +261,41 @@ static void wait_for(struct comm_run *run, uint64_t deadline)
     pthread_mutex_unlock(&run->lock);
 }
 
-int comm_run(struct comm_context *context, const struct comm_work *work, uint64_t deadline)
+static void run_free(struct comm_run *run)
 {
-    struct comm_run run = { .context = context, .work = work };
+    free(run->steps);
+    free(run->dependents);
+    free(run->ready);
+    free(run);
+}
+
+struct comm_run *comm_run_begin(struct comm_context *context, const struct comm_work *work)
+{
+    struct comm_run *run = calloc(1, sizeof *run);
     unsigned count = work->plan->count;
-    run.steps = calloc(count + 1, sizeof *run.steps);
-    run.dependents = calloc(work->plan->wait_count + 1, sizeof *run.dependents);
-    run.ready = calloc(count + 1, sizeof *run.ready);
-    int status = run.steps && run.dependents && run.ready ? 0 : -ENOMEM;
-    if (status == 0) {
-        pthread_mutex_init(&run.lock, NULL);
-        pthread_cond_init(&run.changed, NULL);
-        prepare(&run);
-        drive(&run);
-        wait_for(&run, deadline);
-        status = run.complete == count ? 0 : comm_context_reason(context, run.status);
-        pthread_cond_destroy(&run.changed);
-        pthread_mutex_destroy(&run.lock);
+    if (!run)
+        return NULL;
+    *run = (struct comm_run){ .context = context, .work = work };
+    run->steps = calloc(count + 1, sizeof *run->steps);
+    run->dependents = calloc(work->plan->wait_count + 1, sizeof *run->dependents);
+    run->ready = calloc(count + 1, sizeof *run->ready);
+    if (!run->steps || !run->dependents || !run->ready) {
+        run_free(run);
+        return NULL;
     }
-    free(run.steps);
-    free(run.dependents);
-    free(run.ready);
+    pthread_mutex_init(&run->lock, NULL);
+    pthread_cond_init(&run->changed, NULL);
+    prepare(run);
+    drive(run);
+    return run;
+}
+
+int comm_run_end(struct comm_run *run, uint64_t deadline)
+{
+    wait_for(run, deadline);
+    int status = run->complete == run->work->plan->count ? 0 : comm_context_reason(run->context, run->status);
+    pthread_cond_destroy(&run->changed);
+    pthread_mutex_destroy(&run->lock);
+    run_free(run);
     return status;
 }

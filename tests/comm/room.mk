@@ -1,9 +1,12 @@
 # tests/comm: communication without CUDA. All over loopback, or in network namespaces that the tests make.
-TESTS_COMM_BINARIES := $(addprefix $(BUILD)/tests/comm_,store link attack reduce plans collectives)
+TESTS_COMM_BINARIES := $(addprefix $(BUILD)/tests/comm_,store link attack reduce plans collectives \
+    together)
 
 $(call objects,$(wildcard tests/comm/*.c)): | $(CPU_RPC_HEADERS)
 
 $(BUILD)/tests/comm_link $(BUILD)/tests/comm_attack: $(call objects,tests/comm/ends.c)
+
+$(BUILD)/tests/comm_collectives $(BUILD)/tests/comm_together: $(call objects,tests/comm/world.c)
 
 $(TESTS_COMM_BINARIES): $(BUILD)/tests/comm_%: $(BUILD)/tests/comm/%.o $(CPU_COMM_OBJECTS) $(CPU_COMM_NEEDS)
 	@mkdir -p $(@D)

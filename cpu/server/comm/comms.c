@@ -82,7 +82,7 @@ static struct server_comm_place *place_take(struct comms *comms, const char *nam
         place->users++;
         return place;
     }
-    struct server_comm_place *place = calloc(1, sizeof *place);
+    struct server_comm_place *place = calloc(1, sizeof *place + ranks * sizeof *place->members);
     if (place)
         place->near = comms->ways->near_create(ranks);
     if (!place || !place->near) {
@@ -96,8 +96,11 @@ static struct server_comm_place *place_take(struct comms *comms, const char *nam
     return place;
 }
 
-static void place_leave(struct comms *comms, struct server_comm_place *place)
+static void place_leave(struct comms *comms, struct server_comm *comm)
 {
+    struct server_comm_place *place = comm->place;
+    if (place && place->members[comm->rank] == comm)
+        place->members[comm->rank] = NULL;
     if (!place || --place->users > 0)
         return;
     list_remove(&place->of_all);
@@ -124,7 +127,7 @@ static void comm_free(struct server_comm *comm)
     for (unsigned r = 0; r < comm->ranks; r++)
         if (comm->borrowed[r].link)
             links_give_back(comm->borrowed[r].link);
-    place_leave(comm->session->comms, comm->place);
+    place_leave(comm->session->comms, comm);
     pthread_cond_destroy(&comm->wake);
     free(comm->borrowed);
     free(comm);
@@ -139,7 +142,7 @@ static struct server_comm_operation *operation_next(struct comms *comms, struct 
     pthread_mutex_lock(&comms->lock);
     for (;;) {
         next = LIST_OBJECT(list_first(&comm->queue), struct server_comm_operation, queued);
-        if (next && next->ready)
+        if (next && next->ready && !comm->busy)
             break;
         if (!next && comm->closing && comm->operations == 0)
             break;
@@ -147,6 +150,8 @@ static struct server_comm_operation *operation_next(struct comms *comms, struct 
     }
     if (next)
         list_remove(&next->queued);
+    list_remove(&comm->kept);
+    comm->busy = next != NULL;
     pthread_mutex_unlock(&comms->lock);
     return next;
 }
@@ -161,9 +166,13 @@ static void *comm_main(void *context)
     /* Here and not in the call that makes it: that must not wait for other ranks. */
     if (comms->ways->agree(comm->comm, clock_now() + comms->patience, why) < 0)
         comm_abort(comm, why);
+    pthread_mutex_lock(&comms->lock);
+    comm->settled = true;
+    pthread_mutex_unlock(&comms->lock);
     while ((operation = operation_next(comms, comm))) {
         operation_carry_out(operation);
         pthread_mutex_lock(&comms->lock); /* as long as it is held the executor does not free it */
+        comm->busy = false;
         inside_due(&operation->inside);
         operation->over = true; /* whoever waits for that may end what inside_due needs */
         pthread_cond_broadcast(&comms->changed);
@@ -251,6 +260,8 @@ static int comm_begin(struct server_comm *comm, const comm_create_args *args, ch
         pthread_detach(thread);
         list_append(&session->comms->all, &comm->of_all);
         session->comms->count++;
+        if (comm->place)
+            comm->place->members[comm->rank] = comm;
         return 0;
     }
     id_map_remove(session->ids[KIND_COMM], args->comm);
@@ -362,6 +373,7 @@ void comms_leave(struct session *session)
     int waited = 0;
     if (!comms)
         return;
+    comms_let_go(session);
     pthread_mutex_lock(&comms->lock);
     while (comms->leaving > 0 && waited == 0)
         waited = pthread_cond_clockwait(&comms->changed, &comms->lock, CLOCK_MONOTONIC, &until);

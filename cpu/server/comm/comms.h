@@ -4,6 +4,7 @@
  *
  *   comms.c      they come and go; the thread of each, which carries out its operations one after the other
  *   operation.c  COMM_OP and COMM_MESSAGES
+ *   together.c   small operations of ranks that are all of this session: the executor carries them out
  *   book.c       what they do is recorded in a file of the server's
  *   comms_state.h  what these share
  *
@@ -29,6 +30,8 @@ struct comms_ways {
     void (*destroy)(struct comm_context *);
     int (*agree)(struct comm_context *, uint64_t deadline, char *error);
     int (*call)(struct comm_context *, const struct comm_call *, uint64_t deadline, char *error);
+    void (*call_together)(struct comm_context *const *, const struct comm_call *, unsigned count, uint64_t deadline,
+                          int *status, char *error);
     int (*exchange)(struct comm_context *, const struct comm_message *, unsigned count, uint64_t deadline, char *error);
     size_t (*type_size)(enum comm_type);
     void (*recorded)(struct comm_context *, char *text, size_t size);
@@ -42,6 +45,11 @@ bool comms_offered(const struct session *);
 
 /* As links_leave, and before it. */
 void comms_leave(struct session *);
+
+/* Whether the executor has kept operations back (together.c). Any thread. */
+bool comms_keep_some(const struct session *);
+/* It has nothing else to serve: threads carry them out. Any thread. */
+void comms_let_go(struct session *);
 
 /* ---- rows of the table of kinds ---- */
 

@@ -1,4 +1,5 @@
-/* comms_state.h: what comms.c (communicators come and go) and operation.c (what they carry out) share. */
+/* comms_state.h: what comms.c (communicators come and go), operation.c (what they carry out) and together.c (what the
+   executor carries out) share. */
 #ifndef FLYT_SERVER_COMMS_STATE_H
 #define FLYT_SERVER_COMMS_STATE_H
 
@@ -12,6 +13,7 @@ struct server_comm_place {
     uint8_t name[FLYT_COMM_PLACE_SIZE];
     struct comm_near *near;
     unsigned ranks, users;
+    struct server_comm *members[]; /* by rank; NULL: not here */
 };
 
 /* A rank. Under session.lock where nothing else is said. */
@@ -30,6 +32,9 @@ struct server_comm {
     struct list queue;   /* operations, in their order */
     unsigned operations; /* that have not been freed */
     bool closing;        /* the client has closed it */
+    bool settled;        /* its thread has done what comes before all operations */
+    bool busy;           /* an operation is being carried out */
+    struct list kept;    /* the executor has kept its first operation back (together.c) */
 };
 
 struct comm_borrowed {
@@ -48,6 +53,8 @@ struct comms {
     pthread_mutex_t lock;   /* nothing is taken under it but the leaves of inside_due */
     pthread_cond_t changed; /* an operation is over, or a communicator has gone */
     unsigned leaving;       /* communicators that the client has closed; under the lock */
+    struct list kept;       /* of which the executor has kept the first operation back; under the lock */
+    atomic_bool keeps;      /* there may be some */
     struct comm_book *book; /* NULL: there is none */
     int book_fd;
 };
@@ -62,6 +69,7 @@ struct server_comm_operation {
     bool follows; /* it needs no marker */
     bool gated; /* the stream waits at its gate, for this ticket */
     bool cancelled;
+    bool small;              /* the executor may carry it out */
     bool ready, over;        /* under comms.lock: its turn has come in its stream; it was carried out, or failed */
     bool begun;              /* the executor has made it ready, or given it up */
     int status;              /* once over */
@@ -89,5 +97,21 @@ struct server_comm *comm_find(struct session *, uint32_t id);
 void comm_abort(struct server_comm *, const char *why);
 /* In the thread: carries it out. */
 void operation_carry_out(struct server_comm_operation *);
+/* It was carried out, or has failed, and why. The caller then answers those who wait for the stream. */
+void operation_carried_out(struct server_comm_operation *, int status, const char *why);
+/* In the executor: the stream goes on, and the operation is freed. What has failed is latched. */
+void operation_end(struct server_comm_operation *, CUresult);
+/* Under comms.lock. A thread that would find nothing to do is left asleep. */
+void comm_wake_if_due(struct server_comm *);
+
+/* ---- together.c ---- */
+
+/* Whether the executor may carry this operation out. */
+bool together_may(const struct server_comm_operation *);
+/* Under comms.lock, when the operation has become ready: no thread is to be woken. *all: those of all ranks are ready,
+   and are taken off their queues; together_carry_out is to be called. */
+bool together_keep(struct server_comm_operation *, struct server_comm_operation *all[COMM_TOGETHER_MOST]);
+/* In the executor. Behind it they are freed. */
+void together_carry_out(struct server_comm_operation *const all[COMM_TOGETHER_MOST]);
 
 #endif

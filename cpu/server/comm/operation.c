@@ -5,6 +5,7 @@
  * of a link does (links/transfer.c). When the marker is complete the executor makes it ready; the communicator's thread
  * carries it out, and opens the gate. An operation that fails has its gate opened by the executor, behind its error.
  * Where nothing, or an operation of the same communicator, stands before it in the stream, it is ready without marker.
+ * A small one of ranks that are all of this session is carried out by the executor (together.c).
  *
  * Memory is looked at when the call is served: device memory of this session, which the worker sees at its own
  * addresses. The program must not free it before the operation is complete.
@@ -65,8 +66,17 @@ void operation_carry_out(struct server_comm_operation *o)
     const struct comms_ways *ways = comms->ways;
     const uint64_t deadline = clock_now() + comms->patience;
     char error[RPC_ERROR_SIZE] = "";
-    o->status = o->is_messages ? ways->exchange(o->comm->comm, o->messages, o->message_count, deadline, error)
-                               : call_carry_out(ways, o, deadline, error);
+    int status = o->is_messages ? ways->exchange(o->comm->comm, o->messages, o->message_count, deadline, error)
+                                : call_carry_out(ways, o, deadline, error);
+    operation_carried_out(o, status, error);
+    if (status == 0 && o->gated)
+        completion_poll(o->inside.session, o->stream); /* answers calls that wait for the stream */
+}
+
+void operation_carried_out(struct server_comm_operation *o, int status, const char *error)
+{
+    const struct comms_ways *ways = o->inside.session->comms->ways;
+    o->status = status;
     if (o->status == -ETIMEDOUT) {
         char recorded[1024];
         ways->recorded(o->comm->comm, recorded, sizeof recorded);
@@ -78,16 +88,13 @@ void operation_carry_out(struct server_comm_operation *o)
     if (o->status != 0)
         return;
     tell_written(o);
-    if (!o->gated)
-        return;
-    gate_pass(o->inside.session, o->stream, o->ticket);
-    completion_poll(o->inside.session, o->stream); /* answers calls that wait for the stream */
+    if (o->gated)
+        gate_pass(o->inside.session, o->stream, o->ticket);
 }
 
 /* ---- the end ---- */
 
-/* Under comms.lock. A thread that would find nothing to do is left asleep. */
-static void wake_if_due(struct server_comm *comm)
+void comm_wake_if_due(struct server_comm *comm)
 {
     struct list *first = list_first(&comm->queue);
     if (first ? LIST_OBJECT(first, struct server_comm_operation, queued)->ready : comm->closing)
@@ -102,15 +109,15 @@ static void operation_free(struct server_comm_operation *o)
     pthread_mutex_lock(&comms->lock);
     list_remove(&o->queued);
     o->comm->operations--;
-    wake_if_due(o->comm); /* it may go now, or the next one may be ready */
+    comm_wake_if_due(o->comm); /* it may go now, or the next one may be ready */
     pthread_mutex_unlock(&comms->lock);
     stream_drop(session, o->stream);
     free(o->messages);
     free(o);
 }
 
-/* The stream goes on. What has failed is latched, unless the client wanted that. */
-static void operation_end(struct server_comm_operation *o, CUresult r)
+/* What has failed is latched, unless the client wanted that. */
+void operation_end(struct server_comm_operation *o, CUresult r)
 {
     if (r != CUDA_SUCCESS && !o->comm->aborted)
         report_latch(o->inside.session, r);
@@ -126,15 +133,20 @@ static void operation_give_up(struct server_comm_operation *o, CUresult r)
     operation_end(o, r);
 }
 
-/* The thread takes it when those before it are over. */
+/* The thread takes it when those before it are over; or the executor carries it out with those of all other ranks, and
+   it is freed. */
 static void operation_begin(struct server_comm_operation *o)
 {
     struct comms *comms = o->inside.session->comms;
+    struct server_comm_operation *all[COMM_TOGETHER_MOST] = { NULL };
     o->begun = true;
     pthread_mutex_lock(&comms->lock);
     o->ready = true;
-    wake_if_due(o->comm);
+    if (!together_keep(o, all))
+        comm_wake_if_due(o->comm);
     pthread_mutex_unlock(&comms->lock);
+    if (all[0])
+        together_carry_out(all);
 }
 
 /* In the executor. */
@@ -182,6 +194,7 @@ static CUresult operation_give(struct session *session, struct server_comm_opera
 static int operation_issue(struct session *session, struct call *call)
 {
     struct server_comm_operation *o = (struct server_comm_operation *)call->inside;
+    struct context *context = o->stream->context;
     o->follows = operation_follows(o);
     CUresult r = operation_give(session, o);
     if (r != CUDA_SUCCESS) {
@@ -190,10 +203,13 @@ static int operation_issue(struct session *session, struct call *call)
     }
     o->stream->collective_of = o->comm;
     o->stream->collective = call->number;
-    if (o->follows)
-        operation_begin(o);
-    else
+    if (!o->follows) {
         completion_wait(session, o->stream, &o->inside.waiter);
+        return CUDA_SUCCESS;
+    }
+    call->inside = NULL; /* it may be freed */
+    operation_begin(o);
+    context_use(session, context); /* another rank's may be current now */
     return CUDA_SUCCESS;
 }
 
@@ -247,6 +263,7 @@ void comms_release_all(struct session *session, struct context *context)
         }
         pthread_mutex_unlock(&comms->lock);
     }
+    comms_let_go(session);
     for (struct list *one = list_first(&comms->operations); one; one = list_next(&comms->operations, one)) {
         struct server_comm_operation *o = LIST_OBJECT(one, struct server_comm_operation, of_all);
         if (o->begun && (!context || o->stream->context == context))
@@ -333,6 +350,7 @@ static struct server_comm_operation *operation_new(struct session *session, stru
         free(o);
         return NULL;
     }
+    o->small = together_may(o);
     stream_hold(o->stream);
     list_append(&session->comms->operations, &o->of_all);
     pthread_mutex_lock(&session->comms->lock);

@@ -437,6 +437,7 @@ static const struct comms_ways worker_comm_ways = {
     .destroy = comm_context_destroy,
     .agree = comm_context_agree,
     .call = comm_call,
+    .call_together = comm_call_together,
     .exchange = comm_exchange,
     .type_size = comm_type_size,
     .recorded = comm_context_recorded,

@@ -1,8 +1,10 @@
 /*
  * executor.c: the thread that serves queued calls in order, gives deferred operations to the driver when their turn has
  * come, and goes on with work of the server's own (inside.c). Operations deferred in streams are bounded like the
- * queue: while there are too many, the executor takes no further call and only issues what becomes possible.
+ * queue: while there are too many, the executor takes no further call and only issues what becomes possible. Small
+ * collectives that it has kept back for others of their kind are let go before it sleeps.
  */
+#include "cpu/server/comm/comms.h"
 #include "cpu/server/session.h"
 #include "cpu/server/stream/inside.h"
 
@@ -42,6 +44,8 @@ static void *executor_main(void *context)
             atomic_fetch_sub(&e->unserved, 1);
         }
         completion_wake(session);
+        if (comms_keep_some(session) && executor_rests(session, stalled))
+            comms_let_go(session);
     }
 }
 

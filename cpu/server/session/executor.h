@@ -42,6 +42,8 @@ void executor_open(struct session *);                             /* executor_qu
 void executor_free(struct session *);
 /* The next queued call; NULL: none now, but the deferred ones want a look, or the end. */
 struct queued *executor_next(struct session *, bool stalled);
+/* Whether executor_next would wait. */
+bool executor_rests(struct session *, bool stalled);
 int  executor_push(struct session *, const struct procedure *, rpc_request *);   /* takes the request */
 bool executor_idle(struct session *);                             /* nothing queued, nothing being served */
 void executor_kick(struct session *);                             /* look at the deferred operations again */

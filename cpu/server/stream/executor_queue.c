@@ -95,6 +95,15 @@ void executor_driver_leave(struct session *session)
     atomic_store_explicit(in, atomic_load_explicit(in, memory_order_relaxed) - 1, memory_order_relaxed);
 }
 
+bool executor_rests(struct session *session, bool stalled)
+{
+    struct executor *e = &session->executor;
+    pthread_mutex_lock(&e->queue_lock);
+    bool rests = !e->stop && !atomic_load(&e->kick) && (stalled || !e->first);
+    pthread_mutex_unlock(&e->queue_lock);
+    return rests;
+}
+
 struct queued *executor_next(struct session *session, bool stalled)
 {
     struct executor *e = &session->executor;
