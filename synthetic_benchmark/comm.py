@@ -11,6 +11,8 @@ that misses its goal makes the exit status 1, and without root it is 77.
   cards      64 MiB over 1 and over 4 cards of 200 Mbit/s each: how many times faster
   flows      32 MiB over one card that gives each flow 50 Mbit/s: 1 and 8 channels, how many times faster
   all_reduce all-reduce of 32 MiB over 4 nodes with cards of 200 Mbit/s each: bus bandwidth, part of the card
+  two_ranks  all-reduce of 64 MiB between two processes over loopback: part of raw streams in both directions at once
+  all_reduce_2, _4, _8  all-reduce of 64 MiB over so many nodes with cards of 1 Gbit/s: bus bandwidth, part of the card
   gpu_loopback  256 MiB from GPU to GPU of two servers over loopback, against raw streams of the same repetition
   gpu_card      256 MiB from GPU to GPU of two nodes with a card of 1 Gbit/s, against raw streams
   slow       64 MiB over 8 cards of 100 Mbit/s, one of which has a tenth of that: part of what the cards allow
@@ -206,13 +208,17 @@ def gpu_card(tool, repeat):
         pair.close()
 
 
-def all_reduce(tool, repeat):
-    nodes, rate = 4, 200
+def two_ranks(tool, repeat):
+    said = run(tool, "--ranks", "2", "-i", "lo", "--json", "-s", "64M", "-n", repeat)
+    return json.loads(said.splitlines()[-1])
+
+
+def all_reduce(tool, repeat, nodes=4, rate=200, size="32M"):
     switch = Switch(nodes, rate)
     try:
         with tempfile.TemporaryDirectory() as folder:
             ranks = [subprocess.Popen(["ip", "netns", "exec", space, tool, "--ranks", str(nodes), "--rank", str(i),
-                                       "--store", folder, "-i", "c0", "-s", "32M", "-n", repeat, "--json"],
+                                       "--store", folder, "-i", "c0", "-s", size, "-n", repeat, "--json"],
                                       stdout=subprocess.PIPE, text=True) for i, space in enumerate(switch.nodes)]
             said = [rank.communicate(timeout=200)[0] for rank in ranks]
     finally:
@@ -222,9 +228,23 @@ def all_reduce(tool, repeat):
             "part": round(got["bus_mb_s"] / (rate / 8 * GOODPUT), 3)}
 
 
+def all_reduce_2(tool, repeat):
+    return all_reduce(tool, repeat, 2, 1000, "64M")
+
+
+def all_reduce_4(tool, repeat):
+    return all_reduce(tool, repeat, 4, 1000, "64M")
+
+
+def all_reduce_8(tool, repeat):
+    return all_reduce(tool, repeat, 8, 1000, "64M")
+
+
 # Each case, the figure that counts, and its goal.
 CASES = ((loopback, "ratio", 0.80), (card, "ratio", 0.95), (cards, "ratio", 3.7), (flows, "ratio", 7.5),
-         (slow, "part", 0.95), (all_reduce, "part", 0.90), (gpu_loopback, "ratio", 0.80), (gpu_card, "ratio", 0.95))
+         (slow, "part", 0.95), (all_reduce, "part", 0.90), (two_ranks, "ratio", 0.60),
+         (all_reduce_2, "part", 0.90), (all_reduce_4, "part", 0.90), (all_reduce_8, "part", 0.90),
+         (gpu_loopback, "ratio", 0.80), (gpu_card, "ratio", 0.95))
 
 
 def main():
