@@ -7,7 +7,7 @@
  * shows: recovery: a new server that names streams or host functions that nobody has, prints something else, or
  *   reports an error that there was not, makes the program get error 46 at the most; so do answers that cannot be read
  */
-#include "cpu/client/core/session/replay_dues.h"
+#include "cpu/client/core/moves/replay_dues.h"
 #include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/state.h"
 #include "tests/lib/unit.h"

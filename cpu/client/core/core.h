@@ -35,7 +35,7 @@
  *             streams of a context;  stream_attributes.c, attribute_check.c  attributes of streams and launches;
  *             move_state.c, move_bytes.c, move_store.c  which server a move's calls go to, and the contents of memory:
  *             from server to server, or in a file (move_changes.c: only what has changed);  move_pace.c  how fast they
- *             go
+ *             go;  adopt_move.c, direct_move.c  without copying, and from node to node;  event_move.c  events
  *   memory/   window.c, address.c  addresses;  memory.c, heap.c, credit.c  cudaMalloc;  handle*.c  virtual memory
  *             management (handle_host.c: of the host's memory);  pool*.c  stream-ordered memory;  host_*.c  pinned
  *             memory;  share*.c, event_shared.c  memory and events of several programs;  extent.c  what is allocated,
@@ -47,18 +47,21 @@
  *   code/     image.c, registered.c, library.c  code as the program names it;  code.c, code_ask.c, code_load.c  how it
  *             comes to a context;  code_refused.c  why one did not;  registry.c, own_images.c  what the executable
  *             registers, and before it does;  launch.c;  link.c;  texture.c, texref.c, tensor_map.c;  forward.c  the
- *             ids of calls that are only handed on (generated: cpu/api/driver.api);  jit.c  options of the compiler
- *   session/  session.c  the connection;  several.c  those of a program with several servers;  reach.c  the way to a
- *             server;  recover.c, recover_report.c, replay*.c  another server after a loss;  helper.c  the core's one
- *             thread for each server;  context_life.c  how contexts begin and end;  kinds.c  the table of all kinds of
- *             objects;  move.c, *_move.c  moves to another server;  move_rest.c  how a program comes to rest before;
- *             suspend.c, checkpoint.c, apart.c  it goes into a file;  mover.c, move_hold.c, move_report.c  moves that
- *             the cluster orders;  local.c, manager.c  where the server is found;  manager_moves.c  the orders of the
- *             client manager;  manager_parts.c  further servers of a program with GPUs of several nodes;
- *             attach_wait.c, attach_window.c  waiting for a server, and its window;  capability.c
- *             which compute capability the loaded software needs;  peer.c, usage.c, stats_report.c;  link_offer.c links
- *             of which the client manager knows the ends;  suspects.c, unanswered.c  of a recovery;  journal_calls.c
- *             calls and answers come into the journal;  keeper.c  checkpoints, with which the journal begins anew
+ *             ids of calls that are only handed on (generated: cpu/api/driver.api);  jit.c  options of the compiler;
+ *             code_move.c  how a move makes it again
+ *   session/  reach.c  the way to a server;  attach_wait.c, attach_window.c  waiting for a server, and its window;
+ *             local.c, manager.c  where the server is found;  manager_moves.c  the orders of the client manager;
+ *             manager_parts.c  further servers of a program with GPUs of several nodes;  capability.c  which compute
+ *             capability the loaded software needs;  kinds.c  the table of all kinds of objects;  context_life.c  how
+ *             contexts begin and end;  peer.c, usage.c, stats_report.c;  link_offer.c  links of which the client
+ *             manager knows the ends
+ *   moves/    move.c  moves to another server;  move_rest.c  how a program comes to rest before;  suspend.c,
+ *             checkpoint.c, apart.c  it goes into a file;  mover.c, move_hold.c, move_report.c  moves that the cluster
+ *             orders;  recover.c, recover_report.c, replay*.c  another server after a loss;  suspects.c, unanswered.c
+ *             of a recovery;  journal_calls.c  calls and answers come into the journal;  keeper.c  checkpoints, with
+ *             which the journal begins anew
+ *   start/    session.c  how the connection begins, and ends;  several.c  those of a program with several servers;
+ *             helper.c  the core's one thread for each server
  */
 #ifndef FLYT_CLIENT_CORE_H
 #define FLYT_CLIENT_CORE_H

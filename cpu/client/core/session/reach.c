@@ -18,7 +18,6 @@
 #include "capability.h"
 #include "reach.h"
 #include "cpu/client/core/wire/device.h"
-#include "cpu/client/core/session/mover.h"
 #include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/perf.h"

@@ -42,7 +42,7 @@ void move_store_folder(const char *);
    FLYT_SUSPEND_FOLDER, or that of move_store_folder, or TMPDIR, or /var/tmp; else the file, which must not be there
    yet, and goes with the store. NULL, with why. */
 struct move_store *move_store_suspended(const char *path, char *why, size_t size);
-/* For the recovery of a program (session/keeper.h): as move_store_suspended, without a name. older: only what has
+/* For the recovery of a program (moves/keeper.h): as move_store_suspended, without a name. older: only what has
    changed since is written, and `older` stays as long as this one; NULL: everything is. Its parts may be read in any
    order. NULL, with why. */
 struct move_store *move_store_kept(struct move_store *older, char *why, size_t size);

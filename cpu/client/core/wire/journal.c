@@ -1,5 +1,5 @@
 /*
- * journal.c: see journal.h. Calls and answers come in from session/journal_calls.c, under the lock of the client, which
+ * journal.c: see journal.h. Calls and answers come in from moves/journal_calls.c, under the lock of the client, which
  * gives their order.
  *
  * The entries lie in memory of which the address range is reserved at the beginning; pages are taken as it fills.

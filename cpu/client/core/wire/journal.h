@@ -1,6 +1,6 @@
 /*
  * journal.h: what the session has sent since it began, and what the program was given for it: from this another server
- * can be brought to the same state (session/replay.c), if the one that there is is lost.
+ * can be brought to the same state (moves/replay.c), if the one that there is is lost.
  *
  * The journal is a list of entries in the order in which they took place. A call that was sent has its arguments as
  * they travelled. An answer has its result, the streams' completed numbers in it, and a fingerprint of the rest;
@@ -116,7 +116,7 @@ uint64_t journal_bytes(void);
 /* Calls since the journal began, but for those by which both sides only hear of each other. */
 uint64_t journal_calls(void);
 
-/* ---- what takes place (session/journal_calls.c) ---- */
+/* ---- what takes place (moves/journal_calls.c) ---- */
 
 /* Adds an entry. Returns where its bytes are to be stored; NULL: nothing is written down any more. */
 uint8_t *journal_add(uint32_t kind, uint32_t procedure, uint32_t xid, size_t size);

@@ -2,7 +2,7 @@
  * notify.c: the EVENTS calls that are outstanding.
  *
  * Usually one is out. When host functions have ended, another is sent at once to say so; the server then answers the
- * older one. So the calls form a queue: the helper attends the oldest (session/helper.c).
+ * older one. So the calls form a queue: the helper attends the oldest (start/helper.c).
  *
  * The first session's helper lives as long as the process: when its connection has ended, it waits for the next one,
  * which comes if the session moves. Another session's helper ends with its connection.

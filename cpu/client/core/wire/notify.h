@@ -1,6 +1,6 @@
 /*
  * notify.h: EVENTS calls that are outstanding, and what others may ask of the thread that attends them
- * (session/helper.c).
+ * (start/helper.c).
  */
 #ifndef FLYT_CLIENT_CORE_NOTIFY_H
 #define FLYT_CLIENT_CORE_NOTIFY_H

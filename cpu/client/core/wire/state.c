@@ -14,7 +14,6 @@
 
 #include "cpu/client/core/api_graph.h"
 #include "cpu/client/core/copy/lanes.h"
-#include "cpu/client/core/session/attach.h"
 #include "cpu/common/cancel.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
@@ -27,6 +26,7 @@ enum state { STATE_NEW, STATE_ATTACHING, STATE_READY, STATE_MOVING, STATE_FAILED
 
 struct client_session core_session = { .events = { .lock = PTHREAD_MUTEX_INITIALIZER } };
 session_link_way *session_link;
+int session_dead_seconds;
 
 static atomic_uint_fast64_t changes;
 
@@ -107,7 +107,7 @@ void session_lost(void *which, const char *reason)
     pthread_mutex_lock(&loss_lock);
     session->loss.telling = true;               /* no lock of the lanes from here on: who waits may hold one */
     pthread_mutex_unlock(&loss_lock);
-    manager_tell_why();
+    session_explain_loss();
     pthread_mutex_lock(&loss_lock);
     session->loss.telling = false;
     pthread_cond_broadcast(&loss_said);

@@ -12,7 +12,7 @@
 
 struct events_call;
 
-/* The connection to a GPU server. A program may have several (session/several.c). Those behind the first have the
+/* The connection to a GPU server. A program may have several (start/several.c). Those behind the first have the
    members from `next` to `latched` only, and of hello what concerns the devices: the window is one for all, and
    capabilities, driver_version and the other members of the first say what all servers have in common. */
 struct client_session {
@@ -88,6 +88,8 @@ bool session_becomes_child(void);                           /* in the child of a
 void session_closes(int code);                              /* every call gives the code from here on */
 /* session.c: connects; a result code. to_use: the calling function will retain device 0's primary context at once. */
 int session_attach(bool to_use);
+/* session.c: logs what the cluster knows about the loss of a server. Waits a few seconds at most. */
+void session_explain_loss(void);
 /* of silence, by which the server counts as dead; 0: rpc_silence_seconds. Tests shorten it */
 extern int session_dead_seconds;
 

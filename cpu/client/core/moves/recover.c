@@ -16,13 +16,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "attach.h"
-#include "attach_wait.h"
+#include "cpu/client/core/session/attach.h"
+#include "cpu/client/core/session/attach_wait.h"
 #include "cpu/client/core/api_errors.h"
-#include "cpu/client/core/session/journal_calls.h"
-#include "cpu/client/core/session/keeper.h"
-#include "cpu/client/core/session/mover.h"
-#include "cpu/client/core/session/move_steps.h"
+#include "cpu/client/core/moves/journal_calls.h"
+#include "cpu/client/core/moves/keeper.h"
+#include "cpu/client/core/moves/mover.h"
+#include "cpu/client/core/moves/move_steps.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/wire/gate.h"

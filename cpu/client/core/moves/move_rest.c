@@ -12,7 +12,7 @@
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/copy/lanes.h"
 #include "cpu/client/core/memory/memory.h"
-#include "cpu/client/core/session/move_steps.h"
+#include "cpu/client/core/moves/move_steps.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/wire/wire.h"

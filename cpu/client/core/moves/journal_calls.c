@@ -1,7 +1,7 @@
 /* journal_calls.c: see journal_calls.h. */
-#include "cpu/client/core/session/journal_calls.h"
+#include "cpu/client/core/moves/journal_calls.h"
 
-#include "cpu/client/core/session/keeper.h"
+#include "cpu/client/core/moves/keeper.h"
 #include "cpu/client/core/stream/stream.h"
 #include "cpu/client/core/wire/journal.h"
 

@@ -15,8 +15,8 @@
 #include "cpu/rpc/manager_prot.h"
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/session/attach.h"
-#include "cpu/client/core/session/mover.h"
-#include "cpu/client/core/stream/move_store.h"
+#include "cpu/client/core/moves/mover.h"
+#include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/gate.h"
 #include "cpu/client/core/wire/journal.h"
 

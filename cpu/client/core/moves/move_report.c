@@ -5,7 +5,7 @@
  */
 #include "cpu/common/clock.h"
 #include "cpu/client/core/session/attach.h"
-#include "cpu/client/core/session/move_steps.h"
+#include "cpu/client/core/moves/move_steps.h"
 
 uint64_t move_size(const struct move *move, bool adopts)
 {

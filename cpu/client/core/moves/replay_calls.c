@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "cpu/client/core/api_errors.h"
-#include "cpu/client/core/session/replay_state.h"
-#include "cpu/client/core/session/replay_stored.h"
+#include "cpu/client/core/moves/replay_state.h"
+#include "cpu/client/core/moves/replay_stored.h"
 
 const char *replay_call_name(uint32_t procedure)
 {

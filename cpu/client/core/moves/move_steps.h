@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-#include "cpu/client/core/session/mover.h"
+#include "cpu/client/core/moves/mover.h"
 #include "cpu/client/core/stream/move.h"
 
 enum { MOVE_LIMIT_MS = 2000 };         /* for the program to come to rest */

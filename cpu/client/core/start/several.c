@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach.h"
-#include "attach_wait.h"
-#include "capability.h"
+#include "cpu/client/core/session/attach.h"
+#include "cpu/client/core/session/attach_wait.h"
+#include "cpu/client/core/session/capability.h"
 #include "cpu/client/core/api_session.h"
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/state.h"
@@ -25,7 +25,7 @@
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/rpc/transport/liveness.h"
-#include "reach.h"
+#include "cpu/client/core/session/reach.h"
 
 /* The capabilities of a server that a program with several servers can use. */
 enum { SERVES = FLYT_CAP_TEXREFS | FLYT_CAP_PLACES };
@@ -110,8 +110,6 @@ void several_setup(void)
     if (wish && *wish && strcmp(wish, "0") != 0)
         log_warning("FLYT_RECOVERY is ignored: a program with several GPU servers does not survive the loss of one");
 }
-
-const char *several_stay(void) { return session_several() ? "the program has several GPU servers" : NULL; }
 
 /* ---- connecting ---- */
 

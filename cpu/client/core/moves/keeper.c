@@ -19,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/client/core/session/keeper.h"
-#include "cpu/client/core/session/move_steps.h"
-#include "cpu/client/core/session/unanswered.h"
+#include "cpu/client/core/moves/keeper.h"
+#include "cpu/client/core/moves/move_steps.h"
+#include "cpu/client/core/moves/unanswered.h"
 #include "cpu/client/core/stream/stream.h"
 #include "cpu/client/core/wire/gate.h"
 #include "cpu/client/core/wire/journal.h"

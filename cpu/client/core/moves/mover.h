@@ -6,23 +6,8 @@
 #define FLYT_CLIENT_CORE_MOVER_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-struct move_order {
-    const char *uri;
-    const void *ticket;      /* for the server there; size 0: none */
-    size_t      ticket_size;
-    unsigned    limit_ms;    /* as of core_move */
-    uint64_t    number;      /* the cluster's: it is asked before the session is the new server's; 0: none */
-    char       *why;
-    size_t      why_size;
-    /* filled in */
-    bool        reached;     /* the server answered */
-    bool        hopeless;    /* there is no use in another try: the program would stand still for too long */
-    uint64_t    outage_ns;   /* how long the gate was shut */
-    uint64_t    bytes;       /* of device memory that were copied */
-};
+struct move_order;
 
 /* move.c. As core_move. */
 int session_move(struct move_order *);

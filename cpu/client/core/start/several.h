@@ -15,7 +15,5 @@ void several_setup(void);
    lead: what the client manager said of the program; NULL: FLYT_SERVER has named the servers. */
 struct manager_place;
 int  several_attach(const struct manager_place *lead);
-/* Why a program with several servers cannot move, be suspended or written into a file; NULL: it has one. */
-const char *several_stay(void);
 
 #endif

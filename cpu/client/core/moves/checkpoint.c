@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cpu/client/core/session/checkpoint.h"
+#include "cpu/client/core/moves/checkpoint.h"
 #include "cpu/client/core/stream/move_changes.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/common/version.h"

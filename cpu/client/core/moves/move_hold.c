@@ -7,7 +7,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
-#include "cpu/client/core/session/mover.h"
+#include "cpu/client/core/moves/mover.h"
 
 enum { HOLD_LOOK_MS = 2 };
 

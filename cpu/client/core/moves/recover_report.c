@@ -1,5 +1,5 @@
 /* recover_report.c: see recover_report.h. It is said at the first opportunity, and when it has changed. */
-#include "attach.h"
+#include "cpu/client/core/session/attach.h"
 #include "cpu/client/core/wire/journal.h"
 #include "cpu/rpc/manager_prot.h"
 #include "recover_report.h"

@@ -20,23 +20,22 @@
 #include "cpu/rpc/transport/liveness.h"
 #include "cpu/client/core/api_session.h"
 #include "cpu/client/core/session/attach_wait.h"
-#include "attach.h"
-#include "capability.h"
-#include "attach_window.h"
+#include "cpu/client/core/session/attach.h"
+#include "cpu/client/core/session/capability.h"
+#include "cpu/client/core/session/attach_window.h"
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/memory/host.h"
 #include "helper.h"
-#include "kinds.h"
-#include "reach.h"
+#include "cpu/client/core/session/kinds.h"
+#include "cpu/client/core/session/reach.h"
 #include "cpu/client/core/copy/lanes.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/memory/memory.h"
-#include "cpu/client/core/session/mover.h"
-#include "cpu/client/core/session/recover.h"
-#include "cpu/client/core/session/several.h"
+#include "cpu/client/core/moves/recover.h"
+#include "cpu/client/core/start/several.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/perf.h"
@@ -45,8 +44,6 @@
 enum { VERSION_MISMATCH = 803, WINDOW_OFFERS = 64, OWN_WINDOW_AFTER = 7 };
 
 static const char *const default_uri = "unix:///run/flyt/server.sock";
-
-int session_dead_seconds;
 
 /* ---- fork ---- */
 
@@ -491,6 +488,14 @@ int session_attach(bool to_use)
     attach_wait_end(code);
     manager_place_free(&place);
     return code;
+}
+
+/* ---- its loss ---- */
+
+void session_explain_loss(void)
+{
+    if (core_session.managed)
+        manager_tell_why();
 }
 
 /* ---- the end of the process ---- */

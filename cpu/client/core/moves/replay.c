@@ -32,8 +32,8 @@
 #include <time.h>
 
 #include "cpu/client/core/api_errors.h"
-#include "cpu/client/core/session/replay.h"
-#include "cpu/client/core/session/replay_state.h"
+#include "cpu/client/core/moves/replay.h"
+#include "cpu/client/core/moves/replay_state.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/stream/move_store.h"
 #include "cpu/client/core/wire/state.h"

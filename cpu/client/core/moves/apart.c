@@ -1,5 +1,5 @@
 /* apart.c: see apart.h. The thread that suspends and resumes the session is the only one that comes here. */
-#include "cpu/client/core/session/apart.h"
+#include "cpu/client/core/moves/apart.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -32,9 +32,8 @@
 #include "cpu/client/core/copy/lanes.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/session/attach.h"
-#include "cpu/client/core/session/move_steps.h"
-#include "cpu/client/core/session/recover.h"
-#include "cpu/client/core/session/several.h"
+#include "cpu/client/core/moves/move_steps.h"
+#include "cpu/client/core/moves/recover.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/stream/pending.h"
@@ -51,13 +50,15 @@ void move_link_lost(void *context, const char *reason)
 
 /* ---- 1, 2. may it go? ---- */
 
+static const char several[] = "the program has several GPU servers";
+
 int move_ask_source(struct move *move)
 {
     movable_args args = { FLYT_ABLE_ARRAYS | FLYT_ABLE_TEXTURES | FLYT_ABLE_DEVICE_GRAPHS };
     movable_result result;
     memset(&result, 0, sizeof result);
-    if (several_stay())
-        return move_refuse(move, 0, "%s", several_stay());
+    if (session_several())
+        return move_refuse(move, 0, several);
     if (core_session.in_process)
         return move_refuse(move, 0, "its server is in the program's own process");
     if (!(core_session.hello.capabilities & FLYT_CAP_MOVES))
@@ -346,8 +347,8 @@ int session_move(struct move_order *order)
     /* A session that the move began would be the program's: it could not fork any more. */
     if (!session_ready())
         return move_refuse(&move, CORE_NOT_READY, "the program has no session: it has not used CUDA yet, or could not");
-    if (several_stay())
-        return move_refuse(&move, 0, "%s", several_stay());
+    if (session_several())
+        return move_refuse(&move, 0, several);
     int code = core_enter();
     if (code)
         return move_refuse(&move, code, "the session has an error that stays (%d), or is lost", code);

@@ -17,9 +17,9 @@
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/stream/mirror.h"
-#include "cpu/client/core/session/helper.h"
-#include "cpu/client/core/session/mover.h"
-#include "cpu/client/core/session/recover_report.h"
+#include "cpu/client/core/start/helper.h"
+#include "cpu/client/core/moves/mover.h"
+#include "cpu/client/core/moves/recover_report.h"
 #include "cpu/client/core/wire/state.h"
 
 /* A session that moves gives no memory back: the server does without the answer. */

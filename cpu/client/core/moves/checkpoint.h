@@ -6,7 +6,7 @@
 
 #include "cpu/checkpoint/checkpoint.h"
 #include "cpu/checkpoint/file.h"
-#include "cpu/client/core/session/mover.h"
+#include "cpu/client/core/moves/mover.h"
 #include "cpu/client/core/stream/move.h"
 
 struct checkpoint_course {

@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-#include "cpu/client/core/session/replay_dues.h"
-#include "cpu/client/core/session/replay_places.h"
-#include "cpu/client/core/session/replay_streams.h"
-#include "cpu/client/core/session/replay_texts.h"
-#include "cpu/client/core/session/unanswered.h"
+#include "cpu/client/core/moves/replay_dues.h"
+#include "cpu/client/core/moves/replay_places.h"
+#include "cpu/client/core/moves/replay_streams.h"
+#include "cpu/client/core/moves/replay_texts.h"
+#include "cpu/client/core/moves/unanswered.h"
 #include "cpu/client/core/wire/journal.h"
 #include "cpu/rpc/rpc.h"
 
