@@ -2,7 +2,8 @@
  * manager.h: what the files of flyt-client-manager share.
  *
  *   main.c      command line, configuration, signals
- *   programs.c  the programs of this VM, as they speak to us over the unix socket
+ *   programs.c  the programs of this VM: their states, what they are answered, their ends
+ *   visitors.c  their connections over the unix socket, and what they ask
  *   find.c      the program of a connection, and the one of a key; why the cluster manager is away
  *   cluster.c   the connection to the cluster manager
  *   moves.c     programs that are to go on at another GPU server
@@ -124,9 +125,10 @@ struct manager_visitor {
     struct view_ask *view; /* own_view.c; NULL: none is under way */
 };
 
-/* programs.c */
+/* visitors.c */
 int programs_listen(struct manager *, char *error);
-struct program *program_find(struct manager *, uint64_t key);
+
+/* programs.c */
 /* An answer of the cluster manager: kept, and handed on. */
 void program_answered(struct program *, const client_answer *);
 /* An answer that the client manager makes itself: kept, and handed on. */
@@ -137,8 +139,16 @@ void program_terminate(struct program *, const char *why);
 void program_watch(struct program *); /* notices its end where no connection does */
 void program_free(struct program *);
 void programs_monitor(struct manager *);
+/* The program's next answer. Answers the call that waits, if there is one. */
+void program_set_answer(struct program *, const program_answer *);
+/* The call waits for news, `ms` at most; one that waited before is answered. */
+void program_hold_call(struct program *, struct loop_call *, unsigned ms);
+void program_gone(struct program *); /* it has ended: the cluster manager will be informed */
+/* What the user of a program reads while the cluster manager does not answer, or is away. */
+void program_describe_asked(const struct manager *, char text[CTL_MAX_TEXT + 1]);
 
-/* programs.c */
+/* find.c */
+struct program *program_find(struct manager *, uint64_t key);
 void program_describe_away(const struct manager *, char text[CTL_MAX_TEXT + 1]);
 struct manager *manager_of(struct conn *); /* a program's */
 struct view_ask **program_view(struct conn *); /* own_view.c: what its connection asked for; NULL: nothing */
@@ -176,7 +186,7 @@ void move_resumed(struct program *, uint64_t id);
 void move_tell_again(struct program *);               /* the cluster manager is there again */
 void move_told(struct program *, uint64_t id);        /* it knows how the move ended */
 void move_forget(struct program *);                   /* the program has gone */
-struct program *program_of(struct conn *);            /* programs.c: NULL: it has not attached */
+struct program *program_of(struct conn *);            /* find.c: NULL: it has not attached */
 bool program_safe_addresses(const struct manager *, const ctl_grant *given, ctl_grant *grant,
                             ctl_uri uris[CTL_MAX_ADDRESSES]);
 
