@@ -1,7 +1,7 @@
 # facts: what a driver really does; run natively on a machine with a GPU (make gpu-check does).
-build/gpu/facts: tests/gpu/facts.c
+build/gpu/facts: $(wildcard tests/gpu/facts*.c) tests/gpu/facts.h
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -pthread -isystem $(CUDA_INCLUDE) $< -o $@ -ldl
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -pthread -isystem $(CUDA_INCLUDE) $(filter %.c,$^) -o $@ -ldl
 
 # open: what NVIDIA's runtime does where documents leave it open.
 build/gpu/open: tests/gpu/open.cu
