@@ -15,11 +15,14 @@ $(BUILD)/tests/control_cluster_follow: $(call objects,tests/control/cluster_foll
 TESTS += $(BUILD)/tests/control_cluster_follow
 
 # The record of use, without a cluster and with a resource DB that is played.
-$(call objects,tests/control/cluster_usage.c): | $(CONTROL_COMMON_HEADERS)
-$(BUILD)/tests/control_cluster_usage: $(call objects,tests/control/cluster_usage.c \
-                                           $(addprefix control-managers/cluster-manager/,follow.c store.c usage.c \
-                                                       usage_rows.c usage_served.c usage_share.c)) \
-                                      $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
+USAGE_TESTS := $(addprefix $(BUILD)/tests/control_cluster_,usage usage_many)
+USAGE_RIG   := $(call objects,tests/control/usage_rig.c \
+                              $(addprefix control-managers/cluster-manager/,follow.c store.c usage.c usage_rows.c \
+                                          usage_served.c usage_share.c))
+$(call objects,$(addprefix tests/control/,usage_rig.c cluster_usage.c cluster_usage_many.c)): \
+    | $(CONTROL_COMMON_HEADERS)
+$(USAGE_TESTS): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(USAGE_RIG) \
+                                          $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS))
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
-TESTS += $(BUILD)/tests/control_cluster_usage@sleeps
+TESTS += $(addsuffix @sleeps,$(USAGE_TESTS))
