@@ -225,14 +225,19 @@ int collective_op(struct client_stream *s, const struct op *op)
     return code;
 }
 
+/* A stream's call of a communicator. A result code: one of them is not there. */
+static int collective_enter(core_context *c, core_stream stream, core_comm comm, struct client_stream **s, uint32_t *id)
+{
+    int code = client_stream_enter(c, stream, s);
+    return code ? code : name_find(comm, id) ? CORE_OK : CORE_INVALID_HANDLE;
+}
+
 int core_comm_call(core_context *c, core_stream stream, core_comm comm, const struct core_comm_call *call)
 {
     CANCEL_DEFERRED;
     struct client_stream *s;
     uint32_t id;
-    int code = client_stream_enter(c, stream, &s);
-    if (!code && !name_find(comm, &id))
-        code = CORE_INVALID_HANDLE;
+    int code = collective_enter(c, stream, comm, &s, &id);
     if (code)
         return code;
     comm_op_args args = { .comm = id,
@@ -254,9 +259,7 @@ int core_comm_messages(core_context *c, core_stream stream, core_comm comm, cons
     CANCEL_DEFERRED;
     struct client_stream *s;
     uint32_t id;
-    int code = client_stream_enter(c, stream, &s);
-    if (!code && !name_find(comm, &id))
-        code = CORE_INVALID_HANDLE;
+    int code = collective_enter(c, stream, comm, &s, &id);
     if (!code && count > FLYT_MAX_COMM_MESSAGES)
         code = CORE_INVALID_VALUE;
     flyt_comm_message *sent = code ? NULL : calloc(count + 1, sizeof *sent);
