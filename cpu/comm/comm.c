@@ -88,6 +88,12 @@ int comm_context_reason(struct comm_context *context, int status)
 
 /* ---- contexts ---- */
 
+void comm_context_rank(const struct comm_context *context, unsigned *rank, unsigned *size)
+{
+    *rank = context->settings.rank;
+    *size = context->settings.size;
+}
+
 static void context_free(struct comm_context *context)
 {
     pthread_cond_destroy(&context->changed);

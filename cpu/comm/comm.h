@@ -47,6 +47,7 @@ int  comm_context_connect_full_mesh(struct comm_context *, uint64_t deadline, ch
    be written. comm_context_connect_full_mesh calls it. */
 int comm_context_agree(struct comm_context *, uint64_t deadline, char *error);
 struct comm_table comm_context_table(const struct comm_context *);
+void comm_context_rank(const struct comm_context *, unsigned *rank, unsigned *size);
 /* The rank is reached by this joined link, which stays the caller's and lives longer. When it is lost the caller says
    so with comm_context_lost. Before the first call. */
 void comm_context_use_link(struct comm_context *, unsigned rank, struct comm_link *);

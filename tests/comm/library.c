@@ -2,7 +2,8 @@
  * library.c: a program that knows flyt_comm.h only, and is linked with libflyt-comm.so: ranks that are processes and
  * meet in a store that rank 0 serves.
  *
- * shows: libflyt-comm: a program with its header alone runs collectives and messages between processes
+ * shows: libflyt-comm: a program with its header alone runs collectives and messages between processes, with parts of
+ *   different sizes and multiplied sums
  */
 #include "cpu/client/comm/flyt_comm.h"
 
@@ -33,6 +34,29 @@ static void need(int holds, const char *what)
     exit(1);
 }
 
+/* Rank r gives r + 1 elements; each rank multiplies by its number, and 1. */
+static void described(flyt_context *context)
+{
+    uint64_t counts[RANKS] = { 1, 2, 3 }, places[RANKS] = { 10, 20, 30 };
+    int32_t in[8], out[40] = { 0 }, factor = (int32_t)me + 1;
+    for (int i = 0; i < 8; i++)
+        in[i] = (int32_t)me * 10000 + i;
+    flyt_collective call = { .kind = FLYT_ALL_GATHER, .in = in, .out = out, .type = FLYT_INT32, .counts = counts,
+                             .places = places };
+    must(flyt_call(context, &call, LIMIT), "parts");
+    need(out[10] == 0 && out[20] == 10000 && out[21] == 10001 && out[32] == 20002 && out[22] == 0, "parts");
+    call = (flyt_collective){ .kind = FLYT_REDUCE_SCATTER, .in = in, .out = out, .type = FLYT_INT32, .counts = counts };
+    must(flyt_call(context, &call, LIMIT), "parts of sums");
+    need(out[0] == 30000 + 3 * (int32_t)(me * (me + 1) / 2), "parts of sums");
+    call = (flyt_collective){ .kind = FLYT_ALL_REDUCE, .in = in, .out = out, .count = 8, .type = FLYT_INT32,
+                              .operation = FLYT_MULTIPLIED_SUM, .factor = &factor };
+    must(flyt_call(context, &call, LIMIT), "multiplied sum");
+    need(out[1] == 1 + 2 * 10001 + 3 * 20001, "multiplied sum");
+    call = (flyt_collective){ .kind = FLYT_ALL_REDUCE, .in = in, .out = out, .count = 8, .type = FLYT_INT32,
+                              .operation = FLYT_MULTIPLIED_SUM };
+    need(flyt_call(context, &call, LIMIT) == -EINVAL, "no factor");
+}
+
 static void collectives(flyt_context *context)
 {
     static int32_t in[RANKS * COUNT], out[RANKS * COUNT];
@@ -55,6 +79,7 @@ static void collectives(flyt_context *context)
     need(out[2] == (int32_t)me * COUNT + 2, "reduce-scatter");
     must(flyt_all_to_all(context, in, out, COUNT, FLYT_INT32, LIMIT), "all-to-all");
     need(out[2 * COUNT + 1] == 20000 + (int32_t)me * COUNT + 1, "all-to-all");
+    described(context);
     must(flyt_broadcast(context, in, COUNT, FLYT_INT32, 2, LIMIT), "broadcast");
     need(in[9] == 20009, "broadcast");
     char word[8] = "";

@@ -23,6 +23,13 @@ $(BUILD)/tests/comm_library: $(call objects,tests/comm/library.c) | $(COMM_LIBRA
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -l:libflyt-comm.so -Wl,-rpath,'$$ORIGIN/../../../$(BIN)'
 TESTS += $(call sleeping,comm_library,$(BUILD)/tests/comm_library)
 
+# Ranks with buffers of GPUs.
+$(BUILD)/tests/comm_device: $(call objects,tests/comm/device.c) | $(COMM_LIBRARY) $(BIN)/cudart/libcuda.so.1
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -l:libflyt-comm.so -L$(BIN)/cudart -l:libcuda.so.1 \
+	    -Wl,-rpath,'$$ORIGIN/../../../$(BIN)' -Wl,--allow-shlib-undefined
+TESTS += $(if $(SANITIZE),,"tests/comm/device.py $(BIN) $(BUILD)/tests/comm_device@sleeps")
+
 $(BUILD)/tests/comm_coordinator: $(call objects,tests/comm/coordinator.c) | $(COORDINATOR_LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -l:libflyt-coordinator.so -Wl,-rpath,'$$ORIGIN/../../../$(BIN)'

@@ -1,8 +1,6 @@
 /* flyt_comm.c: libflyt-comm's functions, each a call of cpu/comm. See flyt_comm.h. */
-#define FLYT_COMM_API __attribute__((visibility("default")))
-#include "cpu/client/comm/flyt_comm.h"
+#include "cpu/client/comm/library.h"
 
-#include "cpu/comm/comm.h"
 #include "cpu/common/clock.h"
 
 #include <errno.h>
@@ -11,11 +9,13 @@
 
 _Static_assert((int)FLYT_COMM_KEY_SIZE == (int)COMM_KEY_SIZE, "one size of keys");
 _Static_assert((int)FLYT_FLOAT8_E5M2 == (int)COMM_FLOAT8_E5M2 && (int)FLYT_BFLOAT16 == (int)COMM_BFLOAT16 &&
-                   (int)FLYT_AVERAGE == (int)COMM_AVERAGE, "the numbers of types and operations are those of reduce.h");
+                   (int)FLYT_MULTIPLIED_SUM == (int)COMM_MULTIPLIED_SUM,
+               "the numbers of types and operations are those of reduce.h");
+_Static_assert((int)FLYT_ALL_TO_ALL == (int)COMM_ALL_TO_ALL && (int)FLYT_GATHER == (int)COMM_GATHER,
+               "the numbers of collectives are those of plan.h");
 
-struct flyt_context { struct comm_engine *engine; struct comm_context *context; };
-
-static __thread char error[RPC_ERROR_SIZE];
+__thread char library_error[RPC_ERROR_SIZE];
+#define error library_error
 
 static uint64_t until(unsigned timeout_ms) { return clock_now() + timeout_ms * CLOCK_NS_PER_MS; }
 
@@ -186,6 +186,17 @@ int flyt_all_to_all(flyt_context *context, const void *in, void *out, uint64_t c
 {
     return call(context, timeout_ms, (struct comm_call){ .kind = COMM_ALL_TO_ALL, .in = in, .out = out, .count = count,
                                                          .type = (enum comm_type)type });
+}
+
+int flyt_call(flyt_context *context, const flyt_collective *c, unsigned timeout_ms)
+{
+    return call(context, timeout_ms, (struct comm_call){ .kind = (enum comm_kind)c->kind, .in = c->in, .out = c->out,
+                                                         .count = c->counts ? 0 : c->count,
+                                                         .type = (enum comm_type)c->type,
+                                                         .operation = (enum comm_operation)c->operation,
+                                                         .factor = c->factor, .root = c->root, .counts = c->counts,
+                                                         .places = c->places, .in_counts = c->in_counts,
+                                                         .in_places = c->in_places });
 }
 
 /* ---- messages ---- */

@@ -1,5 +1,6 @@
 /*
- * flyt_comm.h: libflyt-comm, communication between the ranks of a job on host memory. flyt_comm(3) describes it.
+ * flyt_comm.h: libflyt-comm, communication between the ranks of a job on host memory, and on that of GPUs. flyt_comm(3)
+ * describes it.
  *
  * Ranks meet in a store, connect, and then call the same collectives in the same order. Functions that return int give
  * 0, or a negative errno value; flyt_comm_error() then says what was tried and why it failed. The library never ends
@@ -26,7 +27,11 @@ typedef enum {
     FLYT_INT8, FLYT_UINT8, FLYT_INT32, FLYT_UINT32, FLYT_INT64, FLYT_UINT64, FLYT_FLOAT16, FLYT_FLOAT32, FLYT_FLOAT64,
     FLYT_BFLOAT16, FLYT_FLOAT8_E4M3, FLYT_FLOAT8_E5M2
 } flyt_type;
-typedef enum { FLYT_SUM, FLYT_PRODUCT, FLYT_MAXIMUM, FLYT_MINIMUM, FLYT_AVERAGE } flyt_operation;
+typedef enum { FLYT_SUM, FLYT_PRODUCT, FLYT_MAXIMUM, FLYT_MINIMUM, FLYT_AVERAGE, FLYT_MULTIPLIED_SUM } flyt_operation;
+typedef enum {
+    FLYT_BARRIER, FLYT_BROADCAST, FLYT_REDUCE, FLYT_ALL_REDUCE, FLYT_GATHER, FLYT_SCATTER, FLYT_ALL_GATHER,
+    FLYT_REDUCE_SCATTER, FLYT_ALL_TO_ALL
+} flyt_kind;
 
 /* Why this thread's last call has failed. Good until its next call. */
 FLYT_COMM_API const char *flyt_comm_error(void);
@@ -95,6 +100,43 @@ FLYT_COMM_API int flyt_reduce_scatter(flyt_context *context, const void *in, voi
                                       flyt_operation operation, unsigned timeout_ms);
 FLYT_COMM_API int flyt_all_to_all(flyt_context *context, const void *in, void *out, uint64_t count, flyt_type type,
                                   unsigned timeout_ms);
+
+/* Any of them, with all that it may have; zeros for what it has not. */
+typedef struct {
+    flyt_kind       kind;
+    const void     *in;
+    void           *out;
+    uint64_t        count;
+    flyt_type       type;
+    flyt_operation  operation;
+    const void     *factor;     /* of FLYT_MULTIPLIED_SUM: this rank's values are multiplied by it, one of the type */
+    unsigned        root;
+    /* Of a gather, a scatter or an all-to-all, or of FLYT_REDUCE_SCATTER, whose parts differ: one number for each rank,
+       in elements; `count` is not used. counts: of the parts that are gathered, scattered or sent; places: where each
+       begins, NULL: one behind the other. in_counts, in_places: of what an all-to-all receives from each rank. */
+    const uint64_t *counts, *places, *in_counts, *in_places;
+} flyt_collective;
+FLYT_COMM_API int flyt_call(flyt_context *context, const flyt_collective *call, unsigned timeout_ms);
+
+/* ---- memory of GPUs ---- */
+
+/* A rank's GPU: the one that is current in the thread (cudaSetDevice). All ranks of the context call it, each with a GPU
+   of its own. The program runs under flyt-run. -ENOTSUP: there is no libnccl.so.2 of Flyt, or the GPU server has no
+   communicators. The context must live as long. */
+typedef struct flyt_device flyt_device;
+FLYT_COMM_API int  flyt_device_create(flyt_context *context, flyt_device **device);
+/* As flyt_call, with buffers of the GPU, as work of the stream (a cudaStream_t; NULL: the default one): it returns before
+   that is carried out. Any thread, one at a time. All ranks call the same. -ENOTSUP: FLYT_REDUCE_SCATTER with parts that
+   differ. */
+FLYT_COMM_API int  flyt_device_call(flyt_device *device, const flyt_collective *call, void *stream);
+/* Messages without tags, in the stream: the n-th to a rank meets its n-th from this one. */
+FLYT_COMM_API int  flyt_device_send(flyt_device *device, unsigned peer, const void *memory, uint64_t size, void *stream);
+FLYT_COMM_API int  flyt_device_receive(flyt_device *device, unsigned peer, void *memory, uint64_t size, void *stream);
+/* 0, or why it has ended on all ranks. */
+FLYT_COMM_API int  flyt_device_status(flyt_device *device);
+/* abort: NULL: behind what the streams were given; else at once, and the other ranks read that it was aborted. NULL is
+   allowed as the device. */
+FLYT_COMM_API void flyt_device_destroy(flyt_device *device, const char *abort);
 
 /* ---- messages ---- */
 
