@@ -29,7 +29,7 @@ enum {
 
 static void ask_events(struct manager *);
 
-static void fill_program(const struct program *program, ctl_program *out)
+static void fill_program(const struct client_program *program, ctl_program *out)
 {
     *out = (ctl_program){ .key = program->key, .pid = program->pid, .uid = program->uid,
                           .executable = (char *)(uintptr_t)program->executable };
@@ -43,7 +43,7 @@ struct asked_cluster { struct manager *manager; uint64_t key; };
 static void answered(void *context, int error, const char *why, void *object)
 {
     struct asked_cluster *asked = context;
-    struct program *program = program_find(asked->manager, asked->key);
+    struct client_program *program = program_find(asked->manager, asked->key);
     free(asked);
     if (!program)
         return;
@@ -61,7 +61,7 @@ static void answered(void *context, int error, const char *why, void *object)
     program_answered(program, object);
 }
 
-static int call_about(struct program *program, uint32_t procedure, const void *args)
+static int call_about(struct client_program *program, uint32_t procedure, const void *args)
 {
     char error[EXPLAIN_SIZE];
     struct asked_cluster *asked = malloc(sizeof *asked);
@@ -76,7 +76,7 @@ static int call_about(struct program *program, uint32_t procedure, const void *a
     return failure;
 }
 
-int cluster_request(struct program *program)
+int cluster_request(struct client_program *program)
 {
     client_request_args args = { .wait = program->wait, .wait_ms = program->wait_ms };
     client_part_args part = { .lead = program->lead, .part = program->part };
@@ -87,20 +87,20 @@ int cluster_request(struct program *program)
     return call_about(program, CLIENT_REQUEST, &args);
 }
 
-int cluster_renew(struct program *program)
+int cluster_renew(struct client_program *program)
 {
     client_renew_args args = { .key = program->key };
     return call_about(program, CLIENT_RENEW, &args);
 }
 
-int cluster_unreached(struct program *program, uint64_t server, bool never, const char *why)
+int cluster_unreached(struct client_program *program, uint64_t server, bool never, const char *why)
 {
     client_unreached_args args = { .key = program->key, .server = server, .never = never,
                                    .why = (char *)(uintptr_t)why };
     return program->manager->takes_unreached ? call_about(program, CLIENT_UNREACHED, &args) : -ENOSYS;
 }
 
-int cluster_thawed(struct program *program)
+int cluster_thawed(struct client_program *program)
 {
     client_running args = { .server = program->server };
     fill_program(program, &args.prog);
@@ -125,7 +125,7 @@ static void transport_told(void *context, int error, const char *why, void *obje
         log_debug("event=transport-not-told why=\"%s\"", error ? why : result->status.text);
 }
 
-void cluster_tell_transport(struct program *program)
+void cluster_tell_transport(struct client_program *program)
 {
     struct manager *manager = program->manager;
     char error[EXPLAIN_SIZE];
@@ -147,7 +147,7 @@ struct told_move {
 static void moved_told(void *context, int error, const char *why, void *object)
 {
     struct told_move told = *(struct told_move *)context;
-    struct program *program = program_find(told.manager, told.key);
+    struct client_program *program = program_find(told.manager, told.key);
     (void)object;
     free(context);
     if (error)
@@ -156,7 +156,7 @@ static void moved_told(void *context, int error, const char *why, void *object)
         move_told(program, told.move);
 }
 
-int cluster_moved(struct program *program, const ctl_moved *moved)
+int cluster_moved(struct client_program *program, const ctl_moved *moved)
 {
     struct manager *manager = program->manager;
     char error[EXPLAIN_SIZE];
@@ -177,7 +177,7 @@ int cluster_moved(struct program *program, const ctl_moved *moved)
 static void progress_told(void *context, int error, const char *why, void *object)
 {
     struct told_move told = *(struct told_move *)context;
-    struct program *program = program_find(told.manager, told.key);
+    struct client_program *program = program_find(told.manager, told.key);
     (void)why, (void)object;
     free(context);
     if (!program)
@@ -187,7 +187,7 @@ static void progress_told(void *context, int error, const char *why, void *objec
         cluster_progress(program);
 }
 
-void cluster_progress(struct program *program)
+void cluster_progress(struct client_program *program)
 {
     struct manager *manager = program->manager;
     char error[EXPLAIN_SIZE];
@@ -216,7 +216,7 @@ static void ends_told(void *context, int error, const char *why, void *object)
     (void)object;
     manager->telling_ends = false;
     for (u_int i = 0; !error && i < told->count; i++) {
-        struct program *program = program_find(manager, told->keys[i]);
+        struct client_program *program = program_find(manager, told->keys[i]);
         if (program && program->ended)
             program_free(program);
     }
@@ -236,7 +236,7 @@ void cluster_tell_ends(struct manager *manager)
     if (!told)
         return;
     told->manager = manager;
-    for (const struct program *program = manager->programs; program && told->count < CTL_MAX_PROGRAMS;
+    for (const struct client_program *program = manager->programs; program && told->count < CTL_MAX_PROGRAMS;
          program = program->next)
         if (program->ended)
             told->keys[told->count++] = program->key;
@@ -251,7 +251,7 @@ void cluster_tell_ends(struct manager *manager)
 
 static void take_notice(struct manager *manager, client_event_kind kind, const client_notice *notice)
 {
-    struct program *program = program_find(manager, notice->key);
+    struct client_program *program = program_find(manager, notice->key);
     if (!program || program->ended || (kind == CLIENT_EVENT_LOST && program->server == CLIENT_SUSPENDED))
         return;
     /* it may have asked for another one before this came, and have it by now */
@@ -289,7 +289,7 @@ static void take_event(struct manager *manager, const client_event *event)
         return;
     manager->acknowledged = event->number;
     if (body->kind == CLIENT_EVENT_ANSWER) {
-        struct program *program = program_find(manager, body->client_event_body_u.answer.key);
+        struct client_program *program = program_find(manager, body->client_event_body_u.answer.key);
         if (program && !program->ended)
             program_answered(program, &body->client_event_body_u.answer);
         return;
@@ -358,7 +358,7 @@ static void registered(void *context, int error, const char *why, void *object)
     manager->registered = true;
     manager->lasts = false;
     log_info("event=registered vm=%s sms=%u memory=%llu", result->vm, result->sms, (unsigned long long)result->memory);
-    for (struct program *program = manager->programs; program; program = program->next) {
+    for (struct client_program *program = manager->programs; program; program = program->next) {
         if (program->state == PROGRAM_ASKING && !program->ended)
             program_ask(program);
         if (program->renew && !program->ended) /* the answer is lost with the old connection */
@@ -391,7 +391,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     manager->takes_links = peer->minor >= LINKS_MINOR;
     manager->takes_parts = peer->minor >= PARTS_MINOR;
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
-    for (struct program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;
+    for (struct client_program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;
          program = program->next) {
         program->sent = false;
         if (program->ended || program->state == PROGRAM_REFUSED)

@@ -7,11 +7,11 @@ struct manager *manager_of(struct conn *conn) { return ((struct manager_visitor 
 
 struct view_ask **program_view(struct conn *conn) { return &((struct manager_visitor *)conn_context(conn))->view; }
 
-struct program *program_of(struct conn *conn) { return ((struct manager_visitor *)conn_context(conn))->program; }
+struct client_program *program_of(struct conn *conn) { return ((struct manager_visitor *)conn_context(conn))->program; }
 
-struct program *program_find(struct manager *manager, uint64_t key)
+struct client_program *program_find(struct manager *manager, uint64_t key)
 {
-    struct program *program = manager->programs;
+    struct client_program *program = manager->programs;
     while (program && program->key != key)
         program = program->next;
     return program;

@@ -32,7 +32,7 @@ struct asked_link {
 static void answered(void *context, int error, const char *why, void *object)
 {
     struct asked_link asked = *(struct asked_link *)context;
-    struct program *program = program_find(asked.manager, asked.key);
+    struct client_program *program = program_find(asked.manager, asked.key);
     char text[CTL_MAX_TEXT + 1];
     free(context);
     if (!program || !program->asks_link || program->link_asks != asked.number)
@@ -49,7 +49,7 @@ static void answered(void *context, int error, const char *why, void *object)
 }
 
 /* args: of CLIENT_LINK_OFFER or CLIENT_LINK_TAKE. */
-static void ask(struct program *program, struct loop_call *call, bool takes, const void *args)
+static void ask(struct client_program *program, struct loop_call *call, bool takes, const void *args)
 {
     struct manager *manager = program->manager;
     char text[CTL_MAX_TEXT + 1] = "";
@@ -74,9 +74,9 @@ static void ask(struct program *program, struct loop_call *call, bool takes, con
     refuse(call, takes, code != CTL_OK ? code : CTL_LOST, text);
 }
 
-static struct program *asker(struct conn *conn, struct loop_call *call, bool takes)
+static struct client_program *asker(struct conn *conn, struct loop_call *call, bool takes)
 {
-    struct program *program = program_of(conn);
+    struct client_program *program = program_of(conn);
     if (!program)
         refuse(call, takes, CTL_INVALID, (char *)(uintptr_t) "PROGRAM_ATTACH comes first");
     return program;
@@ -84,7 +84,7 @@ static struct program *asker(struct conn *conn, struct loop_call *call, bool tak
 
 void link_handle_offer(struct conn *conn, struct loop_call *call, void *object)
 {
-    struct program *program = asker(conn, call, false);
+    struct client_program *program = asker(conn, call, false);
     if (program) {
         const client_link_offer_args args = { program->key, *(const ctl_link_offer *)object };
         ask(program, call, false, &args);
@@ -93,7 +93,7 @@ void link_handle_offer(struct conn *conn, struct loop_call *call, void *object)
 
 void link_handle_take(struct conn *conn, struct loop_call *call, void *object)
 {
-    struct program *program = asker(conn, call, true);
+    struct client_program *program = asker(conn, call, true);
     if (program) {
         const client_link_take_args args = { program->key, *(const ctl_link_take *)object };
         ask(program, call, true, &args);

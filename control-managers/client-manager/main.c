@@ -177,7 +177,7 @@ static void close_manager(struct manager *manager)
         loop_listener_close(manager->listener);
     loop_timer_stop(&manager->monitor);
     /* Programs stay in the state file: their connections are not ended by them. */
-    for (struct program *program = manager->programs; program; program = program->next) {
+    for (struct client_program *program = manager->programs; program; program = program->next) {
         program->waiting = NULL;
         program->ended = true;
         loop_timer_stop(&program->beat);

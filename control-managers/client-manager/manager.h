@@ -11,8 +11,8 @@
  *   own_view.c  what a user of this VM sees of it
  *   state.c     what lies on disk about the programs, so that a restarted client manager knows them again
  *
- * All of it runs in the loop's thread. A struct program is there from its PROGRAM_ATTACH until the cluster manager has
- * been informed of its end.
+ * All of it runs in the loop's thread. A struct client_program is there from its PROGRAM_ATTACH until the cluster
+ * manager has been informed of its end.
  *
  *   ASKING --granted--> RUNNING        a program that was refused, or lost its server, is
  *      \--refused--> REFUSED           kept until it ends: it may ask why
@@ -54,9 +54,9 @@ struct program_move {
     struct loop_timer nudge; /* or until a program of before we began is waited for no longer */
 };
 
-struct program {
+struct client_program {
     struct manager *manager;
-    struct program *next;
+    struct client_program *next;
     uint64_t key, id, server; /* server: CLIENT_SUSPENDED: its library keeps what it had on one */
     uint64_t unreached; /* the server that this program cannot use, as the cluster manager knows */
     uint64_t held;      /* ASKING for another one than this; 0: for its first */
@@ -111,7 +111,7 @@ struct manager {
     bool takes_transport, takes_unreached, takes_moves, takes_progress, takes_thawed, takes_status, takes_recovery,
         takes_links, takes_parts;
     uint64_t incarnation, next_key, acknowledged;
-    struct program *programs;
+    struct client_program *programs;
     struct loop_timer monitor;
 };
 
@@ -121,7 +121,7 @@ struct view_ask;
 struct manager_visitor {
     struct hello hello;
     struct manager *manager;
-    struct program *program;
+    struct client_program *program;
     struct view_ask *view; /* own_view.c; NULL: none is under way */
 };
 
@@ -130,25 +130,25 @@ int programs_listen(struct manager *, char *error);
 
 /* programs.c */
 /* An answer of the cluster manager: kept, and handed on. */
-void program_answered(struct program *, const client_answer *);
+void program_answered(struct client_program *, const client_answer *);
 /* An answer that the client manager makes itself: kept, and handed on. */
-void program_tell(struct program *, ctl_code, const char *text, unsigned position);
-void program_ask(struct program *);   /* (again), now that the cluster manager is there */
+void program_tell(struct client_program *, ctl_code, const char *text, unsigned position);
+void program_ask(struct client_program *); /* (again), now that the cluster manager is there */
 void programs_away(struct manager *); /* no cluster manager answers: informs the waiting programs */
-void program_terminate(struct program *, const char *why);
-void program_watch(struct program *); /* notices its end where no connection does */
-void program_free(struct program *);
+void program_terminate(struct client_program *, const char *why);
+void program_watch(struct client_program *); /* notices its end where no connection does */
+void program_free(struct client_program *);
 void programs_monitor(struct manager *);
 /* The program's next answer. Answers the call that waits, if there is one. */
-void program_set_answer(struct program *, const program_answer *);
+void program_set_answer(struct client_program *, const program_answer *);
 /* The call waits for news, `ms` at most; one that waited before is answered. */
-void program_hold_call(struct program *, struct loop_call *, unsigned ms);
-void program_gone(struct program *); /* it has ended: the cluster manager will be informed */
+void program_hold_call(struct client_program *, struct loop_call *, unsigned ms);
+void program_gone(struct client_program *); /* it has ended: the cluster manager will be informed */
 /* What the user of a program reads while the cluster manager does not answer, or is away. */
 void program_describe_asked(const struct manager *, char text[CTL_MAX_TEXT + 1]);
 
 /* find.c */
-struct program *program_find(struct manager *, uint64_t key);
+struct client_program *program_find(struct manager *, uint64_t key);
 void program_describe_away(const struct manager *, char text[CTL_MAX_TEXT + 1]);
 struct manager *manager_of(struct conn *); /* a program's */
 struct view_ask **program_view(struct conn *); /* own_view.c: what its connection asked for; NULL: nothing */
@@ -162,19 +162,19 @@ void view_forget(struct view_ask *); /* its connection has ended */
 int cluster_status(struct manager *, conn_done *, void *context);
 int cluster_open(struct manager *, char *error);
 /* 0, or -ENOTCONN. */
-int cluster_request(struct program *);
-int cluster_renew(struct program *);
+int cluster_request(struct client_program *);
+int cluster_renew(struct client_program *);
 /* It does not reach its server; never: nor any other one of that node. 0, or -ENOTCONN, -ENOSYS. */
-int cluster_unreached(struct program *, uint64_t server, bool never, const char *why);
+int cluster_unreached(struct client_program *, uint64_t server, bool never, const char *why);
 /* It is suspended, and nobody knew it. 0, or -ENOTCONN, -ENOSYS. */
-int cluster_thawed(struct program *);
+int cluster_thawed(struct client_program *);
 /* How the program reaches its GPU server, if it has said so and the cluster manager is there. */
-void cluster_tell_transport(struct program *);
+void cluster_tell_transport(struct client_program *);
 void cluster_tell_ends(struct manager *);
 
 /* What a program did, or did not; said again until the cluster manager has answered. 0, or -ENOTCONN, -ENOSYS. */
-int cluster_moved(struct program *, const ctl_moved *);
-void cluster_progress(struct program *); /* how far its move is */
+int cluster_moved(struct client_program *, const ctl_moved *);
+void cluster_progress(struct client_program *); /* how far its move is */
 
 /* moves.c */
 void move_take(struct manager *, const client_move *); /* an order of the cluster manager */
@@ -182,17 +182,17 @@ void move_take_save(struct manager *, const client_save *);
 void move_take_limits(struct manager *, const client_limits *);
 conn_handler move_handle_asked, move_handle_rest, move_handle_save, move_handle_moved, move_handle_progress;
 /* The program, which is of before we began, has come back; id: the move that it is carrying out, or 0. */
-void move_resumed(struct program *, uint64_t id);
-void move_tell_again(struct program *);               /* the cluster manager is there again */
-void move_told(struct program *, uint64_t id);        /* it knows how the move ended */
-void move_forget(struct program *);                   /* the program has gone */
-struct program *program_of(struct conn *);            /* find.c: NULL: it has not attached */
+void move_resumed(struct client_program *, uint64_t id);
+void move_tell_again(struct client_program *);        /* the cluster manager is there again */
+void move_told(struct client_program *, uint64_t id); /* it knows how the move ended */
+void move_forget(struct client_program *);            /* the program has gone */
+struct client_program *program_of(struct conn *);     /* find.c: NULL: it has not attached */
 bool program_safe_addresses(const struct manager *, const ctl_grant *given, ctl_grant *grant,
                             ctl_uri uris[CTL_MAX_ADDRESSES]);
 
 /* recovery.c */
 conn_handler recovery_handle_asked, recovery_handle_told, recovery_handle_store;
-void cluster_tell_recovery(struct program *);         /* what its library has said of it, if anything */
+void cluster_tell_recovery(struct client_program *); /* what its library has said of it, if anything */
 
 /* gpu_links.c */
 conn_handler link_handle_offer, link_handle_take;

@@ -16,7 +16,7 @@
 
 enum { NUDGE_MS = 500, RESUME_MS = 15000 };
 
-static void ends(struct program *program, ctl_move_stage stage, ctl_code code, const char *text)
+static void ends(struct client_program *program, ctl_move_stage stage, ctl_code code, const char *text)
 {
     struct program_move *move = &program->move;
     loop_timer_stop(&move->nudge);
@@ -31,7 +31,7 @@ static void ends(struct program *program, ctl_move_stage stage, ctl_code code, c
     cluster_moved(program, &move->outcome);
 }
 
-void move_forget(struct program *program)
+void move_forget(struct client_program *program)
 {
     loop_timer_stop(&program->move.nudge);
     protocol_free((xdrproc_t)xdr_program_move_result, &program->move.order);
@@ -39,13 +39,13 @@ void move_forget(struct program *program)
     program->move = (struct program_move){ .state = MOVE_NONE };
 }
 
-void move_told(struct program *program, uint64_t id)
+void move_told(struct client_program *program, uint64_t id)
 {
     if (program->move.state == MOVE_ENDED && program->move.id == id)
         program->move.state = MOVE_NONE; /* the id stays: the same order may come once more */
 }
 
-void move_tell_again(struct program *program)
+void move_tell_again(struct client_program *program)
 {
     static const ctl_status fine = { CTL_OK, NULL };
     const ctl_moved taken = { .move = program->move.id, .stage = CTL_MOVE_TAKEN, .status = fine };
@@ -60,7 +60,7 @@ void move_tell_again(struct program *program)
 /* Nobody but the library of a program of before we began knows whether it has moved, so it is waited for. */
 static void gave_up(struct loop_timer *timer, void *context)
 {
-    struct program *program = context;
+    struct client_program *program = context;
     (void)timer;
     ends(program, CTL_MOVE_REFUSED, CTL_NOT_SUPPORTED,
          "the client manager was started again after the program, and its library has not spoken to it since");
@@ -68,7 +68,7 @@ static void gave_up(struct loop_timer *timer, void *context)
 
 static void nudge(struct loop_timer *timer, void *context)
 {
-    struct program *program = context;
+    struct client_program *program = context;
     if (!program->conn) {
         loop_timer_start(program->manager->loop, timer, RESUME_MS, gave_up, program);
         return;
@@ -78,7 +78,7 @@ static void nudge(struct loop_timer *timer, void *context)
 }
 
 /* A program that has links keeps its GPU server. CTL_OK: it has none, as far as is known here. */
-static ctl_code check_links(const struct program *program, char *text)
+static ctl_code check_links(const struct client_program *program, char *text)
 {
     return program->linked
                ? (ctl_code)explain(text, CTL_NOT_SUPPORTED,
@@ -87,7 +87,7 @@ static ctl_code check_links(const struct program *program, char *text)
 }
 
 /* Why this program cannot move. CTL_OK: it can. */
-static ctl_code check(const struct program *program, char *text)
+static ctl_code check(const struct client_program *program, char *text)
 {
     const bool limited = program->limits.move == program->move.id && program->limits.strict;
     if (check_links(program, text) != CTL_OK)
@@ -105,7 +105,7 @@ static ctl_code check(const struct program *program, char *text)
 }
 
 /* Whether PROGRAM_REST cannot say all of it. */
-static bool needs_save(const struct program *program, const program_rest_result *rest, const char *base)
+static bool needs_save(const struct client_program *program, const program_rest_result *rest, const char *base)
 {
     const bool suspends = rest->action == CTL_REST_SUSPEND;
     return *base || (suspends ? *rest->file != '\0' : program->manager->seals);
@@ -118,7 +118,7 @@ static ctl_code old_library(char *text)
                    "checkpoints, none of changes, and no file for a suspended program");
 }
 
-static ctl_code check_rest(const struct program *program, const program_save_result *save, char *text)
+static ctl_code check_rest(const struct client_program *program, const program_save_result *save, char *text)
 {
     if (check_links(program, text) != CTL_OK)
         return CTL_NOT_SUPPORTED;
@@ -134,13 +134,13 @@ static ctl_code check_rest(const struct program *program, const program_save_res
 
 static void refuse_unknown(struct manager *manager, uint64_t key, uint64_t move, const char *why)
 {
-    struct program nobody = { .manager = manager, .key = key };
+    struct client_program nobody = { .manager = manager, .key = key };
     const ctl_moved moved = { .move = move, .stage = CTL_MOVE_REFUSED,
                               .status = { CTL_NOT_FOUND, (char *)(uintptr_t)why } };
     cluster_moved(&nobody, &moved);
 }
 
-static void call_off(struct program *program, const client_move *order)
+static void call_off(struct client_program *program, const client_move *order)
 {
     struct program_move *move = &program->move;
     bool known = move->id == order->move && move->state != MOVE_NONE;
@@ -167,7 +167,7 @@ static void call_off(struct program *program, const client_move *order)
         ends(program, CTL_MOVE_REFUSED, CTL_DENIED, "it was called off");
 }
 
-void move_resumed(struct program *program, uint64_t id)
+void move_resumed(struct client_program *program, uint64_t id)
 {
     struct program_move *move = &program->move;
     bool waits = move->state == MOVE_OFFERED;
@@ -187,7 +187,7 @@ void move_resumed(struct program *program, uint64_t id)
 
 void move_take(struct manager *manager, const client_move *given)
 {
-    struct program *program = program_find(manager, given->key);
+    struct client_program *program = program_find(manager, given->key);
     char text[CTL_MAX_TEXT + 1] = "";
     ctl_uri uris[CTL_MAX_ADDRESSES];
     program_move_result order = {
@@ -227,7 +227,7 @@ void move_take(struct manager *manager, const client_move *given)
 
 void move_take_limits(struct manager *manager, const client_limits *given)
 {
-    struct program *program = program_find(manager, given->key);
+    struct client_program *program = program_find(manager, given->key);
     if (program && !program->ended)
         program->limits = *given;
 }
@@ -235,7 +235,7 @@ void move_take_limits(struct manager *manager, const client_limits *given)
 void move_take_save(struct manager *manager, const client_save *order)
 {
     const client_rest *given = &order->rest;
-    struct program *program = program_find(manager, given->key);
+    struct client_program *program = program_find(manager, given->key);
     char text[CTL_MAX_TEXT + 1] = "";
     program_save_result save = { .rest = { .move = given->move, .patience_ms = given->patience_ms,
                                            .within_ms = given->within_ms, .action = given->action,
@@ -268,7 +268,7 @@ void move_take_save(struct manager *manager, const client_save *order)
 
 /* ---- the library ---- */
 
-static void taken(struct program *program, struct loop_call *call, const void *result)
+static void taken(struct client_program *program, struct loop_call *call, const void *result)
 {
     bool first = program->move.state == MOVE_OFFERED;
     loop_timer_stop(&program->move.nudge);
@@ -282,7 +282,7 @@ static void taken(struct program *program, struct loop_call *call, const void *r
 void move_handle_asked(struct conn *conn, struct loop_call *call, void *object)
 {
     const program_move_args *args = object;
-    struct program *program = program_of(conn);
+    struct client_program *program = program_of(conn);
     static char none[] = "there is no move", off[] = "it was called off";
     program_move_result result = { .status = { CTL_NOT_FOUND, none } };
     struct program_move *move = program ? &program->move : NULL;
@@ -303,7 +303,7 @@ void move_handle_asked(struct conn *conn, struct loop_call *call, void *object)
     call_reply(call, &result);
 }
 
-static bool is_to_rest(const struct program *program)
+static bool is_to_rest(const struct client_program *program)
 {
     return program && program->move.save.rest.action && program->move.state >= MOVE_OFFERED &&
            program->move.state <= MOVE_COMMITTED;
@@ -315,7 +315,7 @@ static const program_rest_result no_rest = { .status = { CTL_NOT_FOUND, nothing_
 
 void move_handle_rest(struct conn *conn, struct loop_call *call, void *object)
 {
-    struct program *program = program_of(conn);
+    struct client_program *program = program_of(conn);
     char text[CTL_MAX_TEXT + 1];
     (void)object;
     if (is_to_rest(program) && needs_save(program, &program->move.save.rest, program->move.save.base)) {
@@ -331,7 +331,7 @@ void move_handle_rest(struct conn *conn, struct loop_call *call, void *object)
 /* The key of the file is for the program, and lies nowhere here. */
 void move_handle_save(struct conn *conn, struct loop_call *call, void *object)
 {
-    struct program *program = program_of(conn);
+    struct client_program *program = program_of(conn);
     const struct manager *manager = program ? program->manager : NULL;
     struct checkpoint_seal seal;
     program_save_result result = { .rest = no_rest, .base = no_file };
@@ -360,7 +360,7 @@ void move_handle_save(struct conn *conn, struct loop_call *call, void *object)
 void move_handle_progress(struct conn *conn, struct loop_call *call, void *object)
 {
     const ctl_progress *progress = object;
-    struct program *program = program_of(conn);
+    struct client_program *program = program_of(conn);
     static char none[] = "there is no such move", off[] = "it was called off", fine[] = "";
     program_progress_result result = { .status = { CTL_NOT_FOUND, none } };
     const struct program_move *move = program ? &program->move : NULL;
@@ -387,7 +387,7 @@ void move_handle_progress(struct conn *conn, struct loop_call *call, void *objec
 void move_handle_moved(struct conn *conn, struct loop_call *call, void *object)
 {
     const ctl_moved *moved = object;
-    struct program *program = program_of(conn);
+    struct client_program *program = program_of(conn);
     struct program_move *move = program ? &program->move : NULL;
     ctl_plain_result result = { .status = { CTL_OK, (char *)(uintptr_t)"" } };
     call_reply(call, &result);

@@ -46,7 +46,7 @@ static void answer(struct view_ask *ask, const program_status_result *from)
     free(ask);
 }
 
-static admin_program_state state_of(const struct program *program)
+static admin_program_state state_of(const struct client_program *program)
 {
     return program->server == CLIENT_SUSPENDED ? ADMIN_PROGRAM_SUSPENDED
            : program->state == PROGRAM_RUNNING ? ADMIN_PROGRAM_RUNNING
@@ -60,7 +60,7 @@ static void answer_alone(struct view_ask *ask, ctl_code code, char *text)
     struct manager *manager = ask->manager;
     ctl_own_program *programs = calloc(CTL_MAX_PROGRAMS, sizeof *programs);
     program_status_result result = { .status = { code, text }, .vm = manager->name, .now = loop_time() };
-    for (struct program *program = manager->programs;
+    for (struct client_program *program = manager->programs;
          programs && program && result.programs.programs_len < CTL_MAX_PROGRAMS; program = program->next) {
         if (program->ended)
             continue;

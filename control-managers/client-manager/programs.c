@@ -21,7 +21,7 @@ enum { KILL_MS = 5000 };
 
 /* ---- answering ---- */
 
-static void reply(struct program *program)
+static void reply(struct client_program *program)
 {
     struct loop_call *call = program->waiting;
     loop_timer_stop(&program->beat);
@@ -32,13 +32,13 @@ static void reply(struct program *program)
 
 static void beat(struct loop_timer *timer, void *context)
 {
-    struct program *program = context;
+    struct client_program *program = context;
     (void)timer;
     if (program->waiting)
         reply(program);
 }
 
-void program_hold_call(struct program *program, struct loop_call *call, unsigned ms)
+void program_hold_call(struct client_program *program, struct loop_call *call, unsigned ms)
 {
     if (program->waiting)
         reply(program);
@@ -49,7 +49,7 @@ void program_hold_call(struct program *program, struct loop_call *call, unsigned
         loop_timer_start(program->manager->loop, &program->beat, ms, beat, program);
 }
 
-void program_set_answer(struct program *program, const program_answer *answer)
+void program_set_answer(struct client_program *program, const program_answer *answer)
 {
     program_answer copy;
     if (!protocol_copy((xdrproc_t)xdr_program_answer, &copy, sizeof copy, answer)) {
@@ -65,7 +65,7 @@ void program_set_answer(struct program *program, const program_answer *answer)
         reply(program);
 }
 
-void program_tell(struct program *program, ctl_code code, const char *text, unsigned position)
+void program_tell(struct client_program *program, ctl_code code, const char *text, unsigned position)
 {
     const program_answer answer = { .status = { code, (char *)(uintptr_t)text }, .position = position };
     if (code > CTL_WAITING && program->held) {
@@ -97,7 +97,7 @@ bool program_safe_addresses(const struct manager *manager, const ctl_grant *give
 }
 
 /* A server that this VM must not use: the cluster manager is asked for one of another node, once. */
-static bool seek_other(struct program *program, uint64_t server, const char *why)
+static bool seek_other(struct client_program *program, uint64_t server, const char *why)
 {
     if (program->unreached == server || cluster_unreached(program, server, true, why) != 0)
         return false;
@@ -106,7 +106,7 @@ static bool seek_other(struct program *program, uint64_t server, const char *why
     return true;
 }
 
-void program_answered(struct program *program, const client_answer *given)
+void program_answered(struct client_program *program, const client_answer *given)
 {
     program_answer answer = { .status = given->status, .position = given->position };
     ctl_uri uris[CTL_MAX_ADDRESSES];
@@ -174,7 +174,7 @@ void program_describe_asked(const struct manager *manager, char text[CTL_MAX_TEX
 
 static void give_up(struct loop_timer *timer, void *context)
 {
-    struct program *program = context;
+    struct client_program *program = context;
     char text[CTL_MAX_TEXT + 1];
     (void)timer;
     if (program->state != PROGRAM_ASKING)
@@ -187,7 +187,7 @@ static void give_up(struct loop_timer *timer, void *context)
 }
 
 /* From when on it asks, whatever becomes of the connection. at_most: ms, where it was not to wait. */
-static void limit_asking(struct program *program, uint64_t at_most)
+static void limit_asking(struct client_program *program, uint64_t at_most)
 {
     const struct manager *manager = program->manager;
     double seconds = program->wait == CLIENT_WAIT_NO ? 0
@@ -199,7 +199,7 @@ static void limit_asking(struct program *program, uint64_t at_most)
 }
 
 /* Waiting for what will not come by itself is of no use: the program is refused; otherwise it learns why it waits. */
-static void tell_away(struct program *program)
+static void tell_away(struct client_program *program)
 {
     const struct manager *manager = program->manager;
     char text[CTL_MAX_TEXT + 1];
@@ -220,12 +220,12 @@ static void tell_away(struct program *program)
 
 void programs_away(struct manager *manager)
 {
-    for (struct program *program = manager->programs; program; program = program->next)
+    for (struct client_program *program = manager->programs; program; program = program->next)
         if (program->state == PROGRAM_ASKING && !program->ended && !program->sent)
             tell_away(program);
 }
 
-void program_ask(struct program *program)
+void program_ask(struct client_program *program)
 {
     struct manager *manager = program->manager;
     if (program->sent)
@@ -243,10 +243,10 @@ void program_ask(struct program *program)
 
 /* ---- ends ---- */
 
-void program_free(struct program *program)
+void program_free(struct client_program *program)
 {
     struct manager *manager = program->manager;
-    struct program **at = &manager->programs;
+    struct client_program **at = &manager->programs;
     while (*at && *at != program)
         at = &(*at)->next;
     if (*at)
@@ -260,7 +260,7 @@ void program_free(struct program *program)
     free(program);
 }
 
-void program_gone(struct program *program)
+void program_gone(struct client_program *program)
 {
     if (program->ended)
         return;
@@ -280,7 +280,7 @@ void program_gone(struct program *program)
 
 static void process_ended(void *context) { program_gone(context); }
 
-void program_watch(struct program *program)
+void program_watch(struct client_program *program)
 {
     if (process_watch(program->manager->loop, &program->process, process_ended, program) != 0)
         log_debug("event=end-not-watched program=%llu why=\"the kernel does not report it\"",
@@ -290,7 +290,7 @@ void program_watch(struct program *program)
 static void look(struct loop_timer *timer, void *context)
 {
     struct manager *manager = context;
-    for (struct program *program = manager->programs; program; program = program->next)
+    for (struct client_program *program = manager->programs; program; program = program->next)
         if (!program->ended && !program->conn && !program->process.watch && !process_alive(&program->process))
             program_gone(program);
     loop_timer_start(manager->loop, timer, (uint64_t)(manager->config->monitor_period * 1000), look, manager);
@@ -300,13 +300,13 @@ void programs_monitor(struct manager *manager) { look(&manager->monitor, manager
 
 static void kill_late(struct loop_timer *timer, void *context)
 {
-    struct program *program = context;
+    struct client_program *program = context;
     (void)timer;
     if (!program->ended)
         process_signal(&program->process, SIGKILL);
 }
 
-void program_terminate(struct program *program, const char *why)
+void program_terminate(struct client_program *program, const char *why)
 {
     log_warning("event=program-terminated program=%llu pid=%u why=\"%s\"", (unsigned long long)program->key,
                 program->pid, why);

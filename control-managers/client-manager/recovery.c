@@ -17,7 +17,7 @@ enum { CALL_MS = CTL_CALL_SECONDS * 1000 };
 static char nothing[1];
 
 /* The wish; NULL: nobody says, and the program is not protected. */
-static void answer(struct program *program, char *wish)
+static void answer(struct client_program *program, char *wish)
 {
     static char away[] = "the cluster manager does not say";
     const ctl_recovery_result result = { .status = { wish ? CTL_OK : CTL_LOST, wish ? nothing : away },
@@ -38,7 +38,7 @@ static void answered(void *context, int error, const char *why, void *object)
 {
     const ctl_recovery_result *result = object;
     struct asked_recovery asked = *(struct asked_recovery *)context;
-    struct program *program = program_find(asked.manager, asked.key);
+    struct client_program *program = program_find(asked.manager, asked.key);
     (void)why;
     free(context);
     if (program)
@@ -47,7 +47,7 @@ static void answered(void *context, int error, const char *why, void *object)
 
 void recovery_handle_asked(struct conn *conn, struct loop_call *call, void *object)
 {
-    struct program *program = program_of(conn);
+    struct client_program *program = program_of(conn);
     char error[EXPLAIN_SIZE];
     (void)object;
     if (!program || program->asks_recovery) {
@@ -75,7 +75,7 @@ static void told(void *context, int error, const char *why, void *object)
         log_debug("event=recovery-not-told why=\"%s\"", error ? why : result->status.text);
 }
 
-void cluster_tell_recovery(struct program *program)
+void cluster_tell_recovery(struct client_program *program)
 {
     struct manager *manager = program->manager;
     char error[EXPLAIN_SIZE];
@@ -91,7 +91,7 @@ void cluster_tell_recovery(struct program *program)
 void recovery_handle_told(struct conn *conn, struct loop_call *call, void *object)
 {
     const ctl_recovery *recovery = object;
-    struct program *program = program_of(conn);
+    struct client_program *program = program_of(conn);
     ctl_plain_result result = { .status = { CTL_OK, nothing } };
     if (!program) {
         call_refuse(call);
@@ -109,7 +109,7 @@ void recovery_handle_told(struct conn *conn, struct loop_call *call, void *objec
 
 void recovery_handle_store(struct conn *conn, struct loop_call *call, void *object)
 {
-    const struct program *program = program_of(conn);
+    const struct client_program *program = program_of(conn);
     (void)object;
     if (!program) {
         call_refuse(call);

@@ -32,7 +32,7 @@ void state_save(struct manager *manager)
         return;
     }
     fprintf(out, "1 %s %llu\n", process_boot(), (unsigned long long)manager->next_key);
-    for (const struct program *program = manager->programs; program; program = program->next)
+    for (const struct client_program *program = manager->programs; program; program = program->next)
         if (program->process.pid > 0 && program->state != PROGRAM_REFUSED)
             fprintf(out, "%llu %llu %llu %d %llu %u %s\n", (unsigned long long)program->key,
                     (unsigned long long)program->id,
@@ -51,12 +51,18 @@ static void take_line(struct manager *manager, char *line, bool same_boot)
     line[strcspn(line, "\n")] = '\0';
     if (sscanf(line, "%llu %llu %llu %d %llu %u %n", &key, &id, &server, &pid, &started, &uid, &at) < 6 || !key)
         return;
-    struct program *program = calloc(1, sizeof *program);
+    struct client_program *program = calloc(1, sizeof *program);
     if (!program)
         return;
-    *program = (struct program){ .manager = manager, .next = manager->programs, .key = key, .id = id, .server = server,
-                                 .uid = uid,
-                                 .pid = (uint32_t)pid, .process = PROCESS_NONE, .state = PROGRAM_RUNNING };
+    *program = (struct client_program){ .manager = manager,
+                                        .next = manager->programs,
+                                        .key = key,
+                                        .id = id,
+                                        .server = server,
+                                        .uid = uid,
+                                        .pid = (uint32_t)pid,
+                                        .process = PROCESS_NONE,
+                                        .state = PROGRAM_RUNNING };
     snprintf(program->executable, sizeof program->executable, "%s", at ? line + at : "");
     manager->programs = program;
     /* One that had no server yet has lost its connection to us, and has given up. */

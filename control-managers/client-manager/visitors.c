@@ -94,28 +94,28 @@ static void handle_prove(struct conn *conn, struct loop_call *call, void *args)
 
 /* ---- programs that begin, or come back ---- */
 
-static struct program *create(struct manager *manager, struct conn *conn, const program_attach_args *args)
+static struct client_program *create(struct manager *manager, struct conn *conn, const program_attach_args *args)
 {
     pid_t pid = 0;
     uid_t uid = (uid_t)-1;
     gid_t gid;
     size_t count = 0;
-    for (const struct program *at = manager->programs; at; at = at->next)
+    for (const struct client_program *at = manager->programs; at; at = at->next)
         count++;
-    struct program *program = count < MAX_PROGRAMS ? calloc(1, sizeof *program) : NULL;
+    struct client_program *program = count < MAX_PROGRAMS ? calloc(1, sizeof *program) : NULL;
     if (!program)
         return NULL;
     conn_peer_credentials(conn, &pid, &uid, &gid);
-    *program = (struct program){ .manager = manager,
-                                 .next = manager->programs,
-                                 .key = manager->next_key++,
-                                 .conn = conn,
-                                 .uid = uid,
-                                 .pid = (uint32_t)(pid > 0 ? pid : 0),
-                                 .process = PROCESS_NONE,
-                                 .wait = args->wait,
-                                 .wait_ms = args->wait_ms,
-                                 .own_wait = args->wait_ms != 0 };
+    *program = (struct client_program){ .manager = manager,
+                                        .next = manager->programs,
+                                        .key = manager->next_key++,
+                                        .conn = conn,
+                                        .uid = uid,
+                                        .pid = (uint32_t)(pid > 0 ? pid : 0),
+                                        .process = PROCESS_NONE,
+                                        .wait = args->wait,
+                                        .wait_ms = args->wait_ms,
+                                        .own_wait = args->wait_ms != 0 };
     snprintf(program->executable, sizeof program->executable, "%s", args->executable);
     protocol_text_clean(program->executable);
     if (process_open(pid, 0, &program->process) != 0)
@@ -141,7 +141,7 @@ static void handle_attach(struct conn *conn, struct loop_call *call, void *objec
         call_reply(call, &refusal);
         return;
     }
-    struct program *program = create(manager, conn, object);
+    struct client_program *program = create(manager, conn, object);
     if (!program) {
         refusal.status = (ctl_status){ CTL_NO_ROOM, (char *)(uintptr_t)"there are too many programs on this VM" };
         call_reply(call, &refusal);
@@ -161,12 +161,12 @@ static void handle_attach(struct conn *conn, struct loop_call *call, void *objec
 }
 
 /* The program of that id, if it is one of this process and user. */
-static const struct program *lead_of(const struct manager *manager, const struct conn *conn, uint64_t id)
+static const struct client_program *lead_of(const struct manager *manager, const struct conn *conn, uint64_t id)
 {
     pid_t pid;
     uid_t uid;
     gid_t gid;
-    const struct program *lead = manager->programs;
+    const struct client_program *lead = manager->programs;
     while (lead && (lead->id != id || lead->ended))
         lead = lead->next;
     return lead && id && conn_peer_credentials(conn, &pid, &uid, &gid) && lead->pid == (uint32_t)(pid > 0 ? pid : 0) &&
@@ -180,9 +180,9 @@ static void handle_part(struct conn *conn, struct loop_call *call, void *object)
 {
     const program_part_args *args = object;
     struct manager_visitor *visitor = conn_context(conn);
-    const struct program *lead = visitor->program ? NULL : lead_of(visitor->manager, conn, args->lead);
+    const struct client_program *lead = visitor->program ? NULL : lead_of(visitor->manager, conn, args->lead);
     const program_attach_args attach = { .executable = args->executable, .wait = CLIENT_WAIT_NO };
-    struct program *program = lead ? create(visitor->manager, conn, &attach) : NULL;
+    struct client_program *program = lead ? create(visitor->manager, conn, &attach) : NULL;
     if (!program) {
         const program_answer refusal = {
             .status = { lead ? CTL_NO_ROOM : CTL_NOT_FOUND,
@@ -211,7 +211,7 @@ static void handle_part(struct conn *conn, struct loop_call *call, void *object)
 /* ---- what they ask ---- */
 
 /* Its server is lost, and it makes its session again. */
-static void ask_again(struct program *program)
+static void ask_again(struct client_program *program)
 {
     program->server = program->held = 0;
     program->state = PROGRAM_ASKING;
@@ -224,7 +224,7 @@ static void ask_again(struct program *program)
 static void handle_wait(struct conn *conn, struct loop_call *call, void *object)
 {
     const program_wait_args *args = object;
-    struct program *program = program_of(conn);
+    struct client_program *program = program_of(conn);
     if (!program) {
         const program_answer refusal = { .status = { CTL_INVALID, (char *)(uintptr_t)"PROGRAM_ATTACH comes first" } };
         call_reply(call, &refusal);
@@ -247,7 +247,7 @@ static void handle_wait(struct conn *conn, struct loop_call *call, void *object)
 static void handle_unreached(struct conn *conn, struct loop_call *call, void *object)
 {
     const program_unreached_args *args = object;
-    struct program *program = program_of(conn);
+    struct client_program *program = program_of(conn);
     char text[CTL_MAX_TEXT + 1];
     if (!program) {
         const program_answer refusal = { .status = { CTL_INVALID, (char *)(uintptr_t)"PROGRAM_ATTACH comes first" } };
@@ -272,7 +272,7 @@ static void handle_unreached(struct conn *conn, struct loop_call *call, void *ob
 static void handle_transport(struct conn *conn, struct loop_call *call, void *object)
 {
     const ctl_transport *args = object;
-    struct program *program = program_of(conn);
+    struct client_program *program = program_of(conn);
     ctl_plain_result result = { .status = { CTL_OK, (char *)(uintptr_t)"" } };
     if (!program) {
         result.status = (ctl_status){ CTL_INVALID, (char *)(uintptr_t)"PROGRAM_ATTACH comes first" };
@@ -290,15 +290,15 @@ static void handle_transport(struct conn *conn, struct loop_call *call, void *ob
 
 /* The program of this process, which we know from the state that was on disk. Of several, which are its parts, the one
    with that server. */
-static struct program *of_before(struct manager *manager, const struct conn *conn, uint64_t server)
+static struct client_program *of_before(struct manager *manager, const struct conn *conn, uint64_t server)
 {
-    struct program *found = NULL;
+    struct client_program *found = NULL;
     pid_t pid;
     uid_t uid;
     gid_t gid;
     if (!conn_peer_credentials(conn, &pid, &uid, &gid))
         return NULL;
-    for (struct program *program = manager->programs; program; program = program->next)
+    for (struct client_program *program = manager->programs; program; program = program->next)
         if (!program->conn && !program->ended && program->process.pid == pid && process_alive(&program->process)) {
             if (program->server == server)
                 return program;
@@ -312,7 +312,7 @@ static void handle_resume(struct conn *conn, struct loop_call *call, void *objec
     const program_resume_args *args = object;
     struct manager_visitor *visitor = conn_context(conn);
     ctl_plain_result result = { .status = { CTL_OK, (char *)(uintptr_t)"" } };
-    struct program *program = visitor->program ? NULL : of_before(visitor->manager, conn, args->server);
+    struct client_program *program = visitor->program ? NULL : of_before(visitor->manager, conn, args->server);
     if (!program) {
         result.status = (ctl_status){ CTL_NOT_FOUND, (char *)(uintptr_t)"this program is not known here" };
         call_reply(call, &result);
@@ -338,7 +338,7 @@ static void handle_thawed(struct conn *conn, struct loop_call *call, void *objec
 {
     struct manager_visitor *visitor = conn_context(conn);
     ctl_plain_result result = { .status = { CTL_OK, (char *)(uintptr_t)"" } };
-    struct program *program = visitor->program ? NULL : create(visitor->manager, conn, object);
+    struct client_program *program = visitor->program ? NULL : create(visitor->manager, conn, object);
     if (!program) {
         result.status = (ctl_status){ CTL_NO_ROOM, (char *)(uintptr_t)"there are too many programs on this VM" };
         call_reply(call, &result);
@@ -371,7 +371,7 @@ static void opened(struct conn *conn)
 }
 
 /* One that is suspended may keep no connection; its end is its process's. */
-static bool stays_apart(struct program *program)
+static bool stays_apart(struct client_program *program)
 {
     if (program->ended || program->server != CLIENT_SUSPENDED || !process_alive(&program->process))
         return false;
