@@ -47,7 +47,7 @@ static void add_sms(const struct cluster *cluster, admin_work *work, const struc
 static void row_of_total(struct cluster *cluster, const struct total *total, admin_total *out)
 {
     const struct vm *vm = total->of == TOTAL_VM ? map_get(&cluster->vms, total->name) : NULL;
-    const struct gpu *gpu = total->of == TOTAL_GPU ? map_get(&cluster->gpus, total->name) : NULL;
+    const struct cluster_gpu *gpu = total->of == TOTAL_GPU ? map_get(&cluster->gpus, total->name) : NULL;
     const struct node *node = total->of == TOTAL_NODE ? map_get(&cluster->nodes, total->name) : gpu ? gpu->node : NULL;
     static char nobody[1];
     *out = (admin_total){

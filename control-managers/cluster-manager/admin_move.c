@@ -32,7 +32,7 @@ static ctl_code find_program(struct cluster *cluster, const admin_move_args *arg
                 : (ctl_code)explain(text, CTL_NOT_FOUND, "VM %s runs no program that uses a GPU", vm->row.name);
 }
 
-static const struct gpu *gpu_of(const struct node *node, const char *name)
+static const struct cluster_gpu *gpu_of(const struct node *node, const char *name)
 {
     char *end;
     unsigned long index = strtoul(name, &end, 10);

@@ -7,7 +7,7 @@ void row_of_node(struct cluster *cluster, struct node *node, admin_node *out, st
     for (size_t i = 0; i < node->address_count; i++)
         buffers->addresses[i] = node->addresses[i];
     for (size_t i = 0; i < node->gpu_count; i++) {
-        struct gpu *gpu = node->gpus[i];
+        struct cluster_gpu *gpu = node->gpus[i];
         const struct place_gpu *slot = &cluster->pool.gpus[gpu->slot];
         buffers->gpus[i] = (admin_gpu){
             .gpu = { .id = gpu->id,

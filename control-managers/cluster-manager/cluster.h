@@ -67,7 +67,7 @@ struct outbox {
 
 /* ---- the things ---- */
 
-struct gpu {
+struct cluster_gpu {
     struct node *node;
     size_t slot; /* in cluster.pool */
     bool known;  /* reported by its node since this manager began */
@@ -98,7 +98,7 @@ struct node {
     bool gangs;                     /* its node manager, as it was connected last, can give several GPUs to a server */
     uint64_t heard;                 /* loop_now */
     uint64_t incarnation;           /* of its node manager, as it registered last */
-    struct gpu *gpus[CTL_MAX_GPUS];
+    struct cluster_gpu *gpus[CTL_MAX_GPUS];
     size_t gpu_count;
     struct server *servers;
     size_t server_count;
@@ -133,7 +133,7 @@ struct server {
     struct vm *vm; /* NULL: its entitlement has gone */
     struct node *node;
     /* GPUs of its node, in the order in which its programs see them; row.sms and row.memory are of each. */
-    struct gpu *gpus[CTL_MAX_SERVER_GPUS];
+    struct cluster_gpu *gpus[CTL_MAX_SERVER_GPUS];
     char *gpu_names[CTL_MAX_SERVER_GPUS]; /* their ids */
     size_t gpu_count;
     struct program *programs; /* that use it or wait for it */
@@ -384,11 +384,12 @@ struct vm *vm_find(struct cluster *, const char *name_or_address);
 struct node *node_create(struct cluster *, const char *name);
 void node_destroy(struct cluster *, struct node *);
 void node_set_schedulable(struct cluster *, struct node *);
-bool gpu_may_be_tried(struct cluster *, const struct gpu *); /* it is not degraded, or has been for long enough */
-struct gpu *gpu_get(struct cluster *, struct node *, const char *id);     /* makes it */
+bool gpu_may_be_tried(struct cluster *,
+                      const struct cluster_gpu *); /* it is not degraded, or has been for long enough */
+struct cluster_gpu *gpu_get(struct cluster *, struct node *, const char *id); /* makes it */
 void node_expect_gpus(struct cluster *, struct node *); /* those that its row names are its own, though it is away */
 void node_keep_gpus(struct node *);                     /* names in its row those that it has registered */
-bool server_has_gpu(const struct server *, const struct gpu *);
+bool server_has_gpu(const struct server *, const struct cluster_gpu *);
 /* It has several GPUs, and its node, which is connected, cannot be given the order to start it. */
 #define SERVER_BEYOND_NODE "its node runs an earlier release now, which gives a program one GPU"
 bool server_is_beyond_node(const struct server *);
@@ -477,8 +478,8 @@ void servers_tell_db(struct cluster *);
 /* ---- health.c ---- */
 /* A server of its node became ready, or could not be started, on this GPU. Of one with several GPUs it is not known
    which of them is to blame: it counts for each. */
-void health_start_worked(struct cluster *, struct gpu *);
-void health_start_failed(struct cluster *, struct gpu *, const char *why);
+void health_start_worked(struct cluster *, struct cluster_gpu *);
+void health_start_failed(struct cluster *, struct cluster_gpu *, const char *why);
 void health_forgive(struct cluster *, struct node *, const char *why); /* its GPUs are degraded no more */
 void health_tick(struct cluster *, struct node *);                     /* tries degraded ones again */
 

@@ -12,7 +12,7 @@
 
 enum { PAUSE_SECONDS = 60, PAUSE_MOST = 960 };
 
-static void set_ready(struct cluster *cluster, struct gpu *gpu, const char *why)
+static void set_ready(struct cluster *cluster, struct cluster_gpu *gpu, const char *why)
 {
     struct event_about which = { .node = gpu->node->row.name };
     bool was = gpu->degraded;
@@ -25,12 +25,12 @@ static void set_ready(struct cluster *cluster, struct gpu *gpu, const char *why)
     queue_retry(cluster);
 }
 
-void health_start_worked(struct cluster *cluster, struct gpu *gpu)
+void health_start_worked(struct cluster *cluster, struct cluster_gpu *gpu)
 {
     set_ready(cluster, gpu, "a GPU server has started there again");
 }
 
-void health_start_failed(struct cluster *cluster, struct gpu *gpu, const char *why)
+void health_start_failed(struct cluster *cluster, struct cluster_gpu *gpu, const char *why)
 {
     struct event_about which = { .node = gpu->node->row.name };
     unsigned most = (unsigned)cluster->values->failed_starts;
@@ -60,7 +60,7 @@ void health_forgive(struct cluster *cluster, struct node *node, const char *why)
 void health_tick(struct cluster *cluster, struct node *node)
 {
     for (size_t i = 0; i < node->gpu_count; i++) {
-        struct gpu *gpu = node->gpus[i];
+        struct cluster_gpu *gpu = node->gpus[i];
         if (!gpu->degraded || cluster->pool.gpus[gpu->slot].schedulable || !gpu_may_be_tried(cluster, gpu))
             continue;
         node_set_schedulable(cluster, node);

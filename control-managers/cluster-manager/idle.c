@@ -24,7 +24,10 @@ void idle_own_give_way(const struct vm *vm, const char *why)
 /* ---- those of others ---- */
 
 /* Where room may become free: one GPU, or a node with all its GPUs where several are wanted. */
-struct idle_scope { struct node *node; const struct gpu *gpu; };
+struct idle_scope {
+    struct node *node;
+    const struct cluster_gpu *gpu;
+};
 
 static bool is_within(const struct idle_scope *scope, const struct server *server)
 {
@@ -155,7 +158,7 @@ bool idle_give_way(struct cluster *cluster, const struct place_request *request)
     if (is_set(cluster, request))
         return give_way_to_set(cluster, request);
     for (size_t i = 0; request->gpus <= 1 && i < cluster->pool.count; i++) {
-        const struct gpu *gpu = cluster->pool.gpus[i].owner;
+        const struct cluster_gpu *gpu = cluster->pool.gpus[i].owner;
         const struct idle_scope scope = { gpu ? gpu->node : NULL, gpu };
         if (gpu && place_could_hold(&cluster->pool, i, request))
             consider(cluster, &scope, request, &best);

@@ -8,7 +8,7 @@
 
 ctl_code move_check_place(const struct program *program, const struct move_wish *wish, char *text)
 {
-    const struct gpu *here = program->server ? program->server->gpus[0] : NULL;
+    const struct cluster_gpu *here = program->server ? program->server->gpus[0] : NULL;
     const struct node *node = wish->fresh && here ? here->node : wish->node;
     if (wish->fresh && (!here || wish->action != ADMIN_ACTION_MOVE || (wish->to && wish->to != here &&
                                                                        wish->to != node)))
@@ -35,7 +35,7 @@ ctl_code move_check_place(const struct program *program, const struct move_wish 
 static void explain_room(struct cluster *cluster, const struct move_wish *wish, const struct place_request *request,
                          enum place_verdict verdict, char *text)
 {
-    const struct gpu *gpu = wish->fresh ? request->only : wish->to && wish->to != wish->node ? wish->to : NULL;
+    const struct cluster_gpu *gpu = wish->fresh ? request->only : wish->to && wish->to != wish->node ? wish->to : NULL;
     if (!gpu && wish->to && wish->node->gpu_count == 1)
         gpu = wish->node->gpus[0];
     if (!gpu || request->gpus > 1) {
@@ -95,7 +95,7 @@ static struct server *shared_fresh(struct cluster *cluster, const struct program
 static bool fresh_in_place(const struct server *source, const struct place_request *request, bool ends,
                            struct place_gang *place)
 {
-    const struct gpu *gpu = source->gpus[0];
+    const struct cluster_gpu *gpu = source->gpus[0];
     place->count = 1;
     place->of[0] = (struct place_result){ gpu->slot, source->row.sharing, request->sms, request->memory };
     return ends && strcmp(gpu->product, PROTOCOL_SOFTWARE_GPU) == 0 && gpu->state == CTL_GPU_READY &&

@@ -45,7 +45,7 @@ struct moved_program {
 
 /* What an administrator asks for. */
 struct move_wish {
-    const void *to;      /* a node or a GPU (struct gpu); NULL: any other GPU */
+    const void *to;          /* a node or a GPU (struct cluster_gpu); NULL: any other GPU */
     const struct node *node; /* of it */
     const char *by, *file, *base;
     admin_move_action action;

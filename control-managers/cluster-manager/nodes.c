@@ -170,7 +170,7 @@ static ctl_code check_gpus(struct cluster *cluster, struct node *node, const nod
 {
     for (u_int i = 0; i < args->gpus.gpus_len; i++) {
         const ctl_gpu *gpu = &args->gpus.gpus_val[i];
-        struct gpu *known = map_get(&cluster->gpus, gpu->id);
+        struct cluster_gpu *known = map_get(&cluster->gpus, gpu->id);
         if (!protocol_name_valid(gpu->id))
             return explain(text, CTL_INVALID, "'%s' is no valid id of a GPU", gpu->id);
         /* This holds while that node is away, too: it may come back, and no node is to take what is another's. */
@@ -185,7 +185,7 @@ static ctl_code check_gpus(struct cluster *cluster, struct node *node, const nod
     return CTL_OK;
 }
 
-static void take_gpu(struct gpu *gpu, const ctl_gpu *report)
+static void take_gpu(struct cluster_gpu *gpu, const ctl_gpu *report)
 {
     snprintf(gpu->product, sizeof gpu->product, "%s", report->product);
     snprintf(gpu->text, sizeof gpu->text, "%s", report->text);
@@ -205,7 +205,7 @@ static void take_gpus(struct cluster *cluster, struct node *node, const node_reg
         node->gpus[i]->known = false;
     for (u_int i = 0; i < args->gpus.gpus_len; i++) {
         const ctl_gpu *report = &args->gpus.gpus_val[i];
-        struct gpu *gpu = gpu_get(cluster, node, report->id);
+        struct cluster_gpu *gpu = gpu_get(cluster, node, report->id);
         if (gpu && gpu->node == node)
             take_gpu(gpu, report);
         else
@@ -342,7 +342,7 @@ static void order_done(struct cluster *cluster, struct node *node, const node_or
 
 static void gpu_report(struct cluster *cluster, struct node *node, const ctl_gpu *report)
 {
-    struct gpu *gpu = map_get(&cluster->gpus, report->id);
+    struct cluster_gpu *gpu = map_get(&cluster->gpus, report->id);
     struct event_about which = about(node);
     if (!gpu || gpu->node != node)
         return;

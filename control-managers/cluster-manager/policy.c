@@ -59,9 +59,9 @@ static bool gather(struct cluster *cluster, struct movable *all)
 }
 
 /* Event, once in a pause. */
-static void advise(struct cluster *cluster, struct program *program, const struct gpu *to, const char *why)
+static void advise(struct cluster *cluster, struct program *program, const struct cluster_gpu *to, const char *why)
 {
-    const struct gpu *from = program->server->gpus[0];
+    const struct cluster_gpu *from = program->server->gpus[0];
     struct event_about which = { .vm = program->vm->row.name, .node = from->node->row.name, .program = program->id };
     if (within_pause(cluster, program->move_advised))
         return;
@@ -77,7 +77,7 @@ static void carry_out(struct cluster *cluster, const struct movable *all, const 
                       const char *why)
 {
     struct program *program = all->programs[step->piece];
-    const struct gpu *to = cluster->pool.gpus[step->to.gpu].owner;
+    const struct cluster_gpu *to = cluster->pool.gpus[step->to.gpu].owner;
     const struct move_wish wish = { .to = to, .node = to->node, .by = "policy", .action = ADMIN_ACTION_MOVE };
     struct moved_program *move;
     char text[CTL_MAX_TEXT + 1] = "";

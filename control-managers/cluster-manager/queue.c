@@ -125,13 +125,13 @@ void queue_keep(struct cluster *cluster, struct program *program, size_t gpu)
 
 static void tell_kept(struct cluster *cluster, const struct program *first, const struct place_request *request)
 {
-    const struct gpu *gpu = cluster->pool.gpus[first->kept[0]].owner;
+    const struct cluster_gpu *gpu = cluster->pool.gpus[first->kept[0]].owner;
     struct event_about which = { .vm = first->vm->row.name, .node = gpu->node->row.name, .program = first->id };
     char ids[CTL_MAX_TEXT / 2] = "";
     size_t at = 0;
     for (size_t i = 0; i < first->kept_count && at < sizeof ids; i++)
         at += (size_t)snprintf(ids + at, sizeof ids - at, "%s%s", i ? ", " : "",
-                               ((const struct gpu *)cluster->pool.gpus[first->kept[i]].owner)->id);
+                               ((const struct cluster_gpu *)cluster->pool.gpus[first->kept[i]].owner)->id);
     cluster_event(cluster, ADMIN_INFO, "gpu-kept", &which,
                   "GPU%s %s %s kept for it: it waits for %u SMs and %llu MiB%s, and was overtaken %u times",
                   first->kept_count == 1 ? "" : "s", ids, first->kept_count == 1 ? "is" : "are", request->sms,

@@ -108,7 +108,7 @@ static uint64_t change_of(admin_change_kind kind, uint64_t now, uint64_t wanted)
 }
 
 /* Whether the GPU can give the server that share. */
-static ctl_code check_gpu(const struct cluster *cluster, const struct gpu *gpu, const struct resize_part *part,
+static ctl_code check_gpu(const struct cluster *cluster, const struct cluster_gpu *gpu, const struct resize_part *part,
                           char *text)
 {
     const struct place_gpu *slot = &cluster->pool.gpus[gpu->slot];

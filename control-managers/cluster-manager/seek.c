@@ -71,7 +71,7 @@ static void explain_degraded(struct cluster *cluster, const struct place_request
 {
     size_t at = strlen(text);
     for (size_t i = 0; i < cluster->pool.count; i++) {
-        const struct gpu *gpu = cluster->pool.gpus[i].owner;
+        const struct cluster_gpu *gpu = cluster->pool.gpus[i].owner;
         if (!gpu || gpu_may_be_tried(cluster, gpu) || !place_could_hold(&cluster->pool, i, request))
             continue;
         snprintf(text + at, size - at, "; GPU %s is degraded: %.400s", gpu->id, gpu->degraded_why);

@@ -138,14 +138,14 @@ static void became_durable(void *context, int error, const char *why)
 /* Programs see their GPUs in the order in which the node has them. */
 static int by_index(const void *a, const void *b)
 {
-    const struct gpu *const *x = a, *const *y = b;
+    const struct cluster_gpu *const *x = a, *const *y = b;
     return ((*x)->index > (*y)->index) - ((*x)->index < (*y)->index);
 }
 
 /* The ids, with commas between them; the node. */
 static void name_gpus(const struct cluster *cluster, const struct place_gang *place, struct db_server *row)
 {
-    const struct gpu *gpus[PLACE_MOST_GPUS] = { NULL };
+    const struct cluster_gpu *gpus[PLACE_MOST_GPUS] = { NULL };
     size_t at = 0;
     for (size_t i = 0; i < place->count; i++)
         gpus[i] = cluster->pool.gpus[place->of[i].gpu].owner;

@@ -99,7 +99,7 @@ struct node *node_create(struct cluster *cluster, const char *name)
     return node;
 }
 
-static void gpu_destroy(struct cluster *cluster, struct gpu *gpu)
+static void gpu_destroy(struct cluster *cluster, struct cluster_gpu *gpu)
 {
     place_remove(&cluster->pool, gpu->slot);
     map_remove(&cluster->gpus, gpu->id);
@@ -126,9 +126,9 @@ void node_destroy(struct cluster *cluster, struct node *node)
     free(node);
 }
 
-struct gpu *gpu_get(struct cluster *cluster, struct node *node, const char *id)
+struct cluster_gpu *gpu_get(struct cluster *cluster, struct node *node, const char *id)
 {
-    struct gpu *gpu = map_get(&cluster->gpus, id);
+    struct cluster_gpu *gpu = map_get(&cluster->gpus, id);
     if (gpu)
         return gpu;
     if (node->gpu_count == CTL_MAX_GPUS || !(gpu = calloc(1, sizeof *gpu)))
@@ -164,7 +164,7 @@ void node_keep_gpus(struct node *node)
             used += (size_t)snprintf(node->row.gpus + used, room - used, "%s%s", used ? "," : "", node->gpus[i]->id);
 }
 
-bool gpu_may_be_tried(struct cluster *cluster, const struct gpu *gpu)
+bool gpu_may_be_tried(struct cluster *cluster, const struct cluster_gpu *gpu)
 {
     return !gpu->degraded || loop_now(cluster->loop) >= gpu->try_again;
 }
@@ -179,7 +179,7 @@ void node_set_schedulable(struct cluster *cluster, struct node *node)
     if (node->session)
         node->gangs = node->session->hello.minor >= NODE_MINOR_GANGS;
     for (size_t i = 0; i < node->gpu_count; i++) {
-        struct gpu *gpu = node->gpus[i];
+        struct cluster_gpu *gpu = node->gpus[i];
         struct place_gpu *slot = &cluster->pool.gpus[gpu->slot];
         slot->sms = gpu->sms;
         slot->memory = gpu->memory;
@@ -194,7 +194,7 @@ void node_set_schedulable(struct cluster *cluster, struct node *node)
 
 /* ---- servers ---- */
 
-bool server_has_gpu(const struct server *server, const struct gpu *gpu)
+bool server_has_gpu(const struct server *server, const struct cluster_gpu *gpu)
 {
     for (size_t i = 0; i < server->gpu_count; i++)
         if (server->gpus[i] == gpu)
@@ -208,7 +208,7 @@ static bool find_gpus(struct cluster *cluster, struct server *server)
     char names[DB_GPUS_SIZE], *rest = names, *name;
     snprintf(names, sizeof names, "%s", server->row.gpus);
     while ((name = strsep(&rest, ","))) {
-        struct gpu *gpu = server->gpu_count < CTL_MAX_SERVER_GPUS ? gpu_get(cluster, server->node, name) : NULL;
+        struct cluster_gpu *gpu = server->gpu_count < CTL_MAX_SERVER_GPUS ? gpu_get(cluster, server->node, name) : NULL;
         if (!gpu || server_has_gpu(server, gpu))
             return false;
         server->gpu_names[server->gpu_count] = gpu->id;

@@ -53,7 +53,7 @@ int gpu_discover(struct node *node, char *error)
     if (found > 0 && nothing_offered(node, error))
         return -ENOTSUP;
     for (unsigned i = 0; i < node->gpu_count; i++) {
-        struct gpu *gpu = &node->gpus[i];
+        struct node_gpu *gpu = &node->gpus[i];
         char kinds[PROTOCOL_SHARING_SIZE];
         gpu->sharing &= node->config->sharing;
         log_info("event=gpu id=%s product=\"%s\" sms=%u memory=%llu sharing=%s%s%s%s", gpu->id, gpu->product, gpu->sms,
@@ -65,7 +65,7 @@ int gpu_discover(struct node *node, char *error)
 
 ctl_code gpu_check(struct node *node, const char *id, const ctl_server_spec *spec, char *text)
 {
-    const struct gpu *gpu = node_gpu(node, id);
+    const struct node_gpu *gpu = node_gpu(node, id);
     char kinds[PROTOCOL_SHARING_SIZE];
     if (!gpu)
         return explain(text, CTL_NOT_FOUND, "there is no GPU %s on this node", id);
@@ -87,7 +87,7 @@ ctl_code gpu_check(struct node *node, const char *id, const ctl_server_spec *spe
     return CTL_OK;
 }
 
-struct gpu *node_gpu(struct node *node, const char *id)
+struct node_gpu *node_gpu(struct node *node, const char *id)
 {
     for (unsigned i = 0; i < node->gpu_count; i++)
         if (strcmp(node->gpus[i].id, id) == 0)
@@ -95,7 +95,7 @@ struct gpu *node_gpu(struct node *node, const char *id)
     return NULL;
 }
 
-bool server_has_gpu(const struct server *server, const struct gpu *gpu)
+bool server_has_gpu(const struct server *server, const struct node_gpu *gpu)
 {
     for (unsigned i = 0; i < server->gpu_count; i++)
         if (strcmp(server->gpus[i], gpu->id) == 0)
@@ -114,11 +114,11 @@ const char *server_gpus(const struct server *server, char out[SERVER_GPUS_SIZE])
 
 bool server_is_software(const struct server *server)
 {
-    const struct gpu *gpu = node_gpu(server->node, server->gpus[0]);
+    const struct node_gpu *gpu = node_gpu(server->node, server->gpus[0]);
     return gpu && gpu->software;
 }
 
-void node_gpu_fill(struct gpu *gpu, ctl_gpu *out)
+void node_gpu_fill(struct node_gpu *gpu, ctl_gpu *out)
 {
     *out = (ctl_gpu){ .id = gpu->id,
                       .product = gpu->product,

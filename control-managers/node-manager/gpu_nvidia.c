@@ -128,7 +128,7 @@ static void cuda_ask(struct node *node)
 
 /* ---- what a GPU offers ---- */
 
-static void offer(struct node *node, const struct nvml *nvml, nvml_device device, struct gpu *gpu)
+static void offer(struct node *node, const struct nvml *nvml, nvml_device device, struct node_gpu *gpu)
 {
     int mode = 0;
     unsigned mig = 0, pending;
@@ -169,10 +169,10 @@ int gpu_nvidia_discover(struct node *node, char *error)
         return explain(error, -ENOENT, "NVML cannot be initialised: %s", nvml.error(r));
     r = nvml.count(&count);
     for (unsigned i = 0; r == NVML_SUCCESS && i < count && node->gpu_count < CTL_MAX_GPUS; i++) {
-        struct gpu *gpu = &node->gpus[node->gpu_count];
+        struct node_gpu *gpu = &node->gpus[node->gpu_count];
         struct nvml_memory_info memory = { 0 };
         nvml_device device;
-        *gpu = (struct gpu){ .index = i, .minor = -1 };
+        *gpu = (struct node_gpu){ .index = i, .minor = -1 };
         if (nvml.by_index(i, &device) != NVML_SUCCESS || nvml.uuid(device, gpu->id, sizeof gpu->id) != NVML_SUCCESS) {
             log_warning("event=gpu-skipped index=%u: NVML gives no handle or UUID for it", i);
             continue;

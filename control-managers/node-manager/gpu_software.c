@@ -54,15 +54,15 @@ int gpu_software_discover(struct node *node, char *error)
     memory &= ~(uint64_t)((2 << 20) - 1);
     bool whole = domain && strcmp(domain, "gpu") == 0;
     for (unsigned i = 0; i < devices && node->gpu_count < CTL_MAX_GPUS; i++) {
-        struct gpu *gpu = &node->gpus[node->gpu_count++];
-        *gpu =
-            (struct gpu){ .software = true,
-                          .index = i,
-                          .sms = sms,
-                          .memory = memory,
-                          .sm_limits = 1,
-                          .clock_mhz = 1000,
-                          .sharing = CTL_SHARING_EXCLUSIVE | CTL_SHARING_MPS | (whole ? 0 : CTL_SHARING_TIME_SLICE) };
+        struct node_gpu *gpu = &node->gpus[node->gpu_count++];
+        *gpu = (struct node_gpu){ .software = true,
+                                  .index = i,
+                                  .sms = sms,
+                                  .memory = memory,
+                                  .sm_limits = 1,
+                                  .clock_mhz = 1000,
+                                  .sharing =
+                                      CTL_SHARING_EXCLUSIVE | CTL_SHARING_MPS | (whole ? 0 : CTL_SHARING_TIME_SLICE) };
         snprintf(gpu->id, sizeof gpu->id, "soft-%.40s-%u", node->name, i);
         snprintf(gpu->product, sizeof gpu->product, PROTOCOL_SOFTWARE_GPU);
         snprintf(gpu->card, sizeof gpu->card, "%.40s-%u-%08x", node->name, i, state_mark(node));

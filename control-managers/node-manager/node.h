@@ -51,7 +51,7 @@ enum { NODE_PATH_SIZE = PATH_MAX, NODE_MAX_REPORTS = 4096, NODE_OVERFULL = 16 };
 
 /* ---- GPUs ---- */
 
-struct gpu {
+struct node_gpu {
     char id[CTL_MAX_NAME + 1];
     char product[CTL_MAX_LABEL + 1];
     char card[64]; /* software: name of its fault domain */
@@ -146,7 +146,7 @@ struct node {
     char advertise[CTL_MAX_HOST + 1];
     char program[NODE_PATH_SIZE], servers_path[NODE_PATH_SIZE];
     char root_path[NODE_PATH_SIZE]; /* an empty folder (sandbox.h) */
-    struct gpu gpus[CTL_MAX_GPUS];
+    struct node_gpu gpus[CTL_MAX_GPUS];
     unsigned gpu_count;
     struct server *servers;
     uint8_t keys[CTL_MAX_KEY];
@@ -170,17 +170,17 @@ struct node {
 /* node.c */
 int node_open(struct node *, char *error);
 void node_close(struct node *);
-void node_gpu_fill(struct gpu *, ctl_gpu *);
-struct gpu *node_gpu(struct node *, const char *id);
+void node_gpu_fill(struct node_gpu *, ctl_gpu *);
+struct node_gpu *node_gpu(struct node *, const char *id);
 /* Of a server: whether the GPU is one of its, and their ids with commas between them. */
-bool server_has_gpu(const struct server *, const struct gpu *);
+bool server_has_gpu(const struct server *, const struct node_gpu *);
 const char *server_gpus(const struct server *, char out[SERVER_GPUS_SIZE]);
 bool server_is_software(const struct server *); /* its GPUs are software GPUs */
 
 /* reports.c: each of these queues a report, and sends it when it can */
 void node_report_server(struct node *, const struct server *);
 void node_report_order(struct node *, uint64_t number, ctl_code, const char *text);
-void node_report_gpu(struct node *, const struct gpu *);
+void node_report_gpu(struct node *, const struct node_gpu *);
 void node_report_share(struct node *, const struct server *);
 void node_report_usage(struct node *, const struct server *); /* as figures_look found it */
 /* No worker serves the program any more. ended: since then; 0: it is not known; negative: a worker serves it. */
@@ -381,9 +381,9 @@ ctl_code gpu_check(struct node *, const char *id, const ctl_server_spec *, char 
 
 /* card.c */
 void card_watch(struct node *);
-void card_remove(const struct node *, const struct gpu *); /* its file, when no server is on it any more */
+void card_remove(const struct node *, const struct node_gpu *); /* its file, when no server is on it any more */
 /* Where a server reads what happened to its card, and where it reports its own faults. False: it need not. */
-bool card_files(const struct server *, const struct gpu *, char word[NODE_PATH_SIZE], char report[NODE_PATH_SIZE]);
+bool card_files(const struct server *, const struct node_gpu *, char word[NODE_PATH_SIZE], char report[NODE_PATH_SIZE]);
 void card_begin(const struct server *); /* before it begins: forgets what an earlier process reported */
 
 /* mps.c: whether NVIDIA MPS runs as Flyt needs it; *text says what is wrong, and what to do. */

@@ -108,10 +108,10 @@ void node_report_left(const struct server *server, uint64_t program, int64_t end
     reports_add(server->node, &body);
 }
 
-void node_report_gpu(struct node *node, const struct gpu *gpu)
+void node_report_gpu(struct node *node, const struct node_gpu *gpu)
 {
     node_report_body body = { .kind = NODE_REPORT_GPU };
-    node_gpu_fill((struct gpu *)(uintptr_t)gpu, &body.node_report_body_u.gpu);
+    node_gpu_fill((struct node_gpu *)(uintptr_t)gpu, &body.node_report_body_u.gpu);
     reports_add(node, &body);
 }
 

@@ -64,7 +64,7 @@ static double thread_percentage(const struct server *server)
 {
     double least = 100.0;
     for (unsigned i = 0; i < server->gpu_count; i++) {
-        const struct gpu *gpu = node_gpu(server->node, server->gpus[i]);
+        const struct node_gpu *gpu = node_gpu(server->node, server->gpus[i]);
         double part = gpu && gpu->sms && server->sms ? (double)(10000ull * server->sms / gpu->sms) / 100 : 100.0;
         least = part < least ? part : least;
     }
@@ -86,7 +86,7 @@ static void add_pinned_limit(const struct server *server, struct words *words)
     add_word(words, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s", limits);
 }
 
-static void make_environment(const struct server *server, const struct gpu *gpu, const char *folder,
+static void make_environment(const struct server *server, const struct node_gpu *gpu, const char *folder,
                              struct words *words)
 {
     char gpus[SERVER_GPUS_SIZE];
@@ -140,7 +140,7 @@ static void add_listen(const struct server *server, const struct gifts *gifts, s
     }
 }
 
-static void make_arguments(const struct server *server, const struct gpu *gpu, const char *folder,
+static void make_arguments(const struct server *server, const struct node_gpu *gpu, const char *folder,
                            const struct gifts *gifts, struct words *words)
 {
     const struct node_config *config = server->node->config;
@@ -176,7 +176,7 @@ static void make_arguments(const struct server *server, const struct gpu *gpu, c
 
 /* ---- what it sees ---- */
 
-static void make_root(const struct server *server, const struct gpu *gpu, const char *folder,
+static void make_root(const struct server *server, const struct node_gpu *gpu, const char *folder,
                       const struct gifts *gifts, struct root *root)
 {
     const struct node *node = server->node;
@@ -206,8 +206,8 @@ static void make_root(const struct server *server, const struct gpu *gpu, const 
 
 /* ---- its process ---- */
 
-static int launch_server(struct server *server, const struct gpu *gpu, const char *folder, const struct gifts *gifts,
-                         int output, int log, char *error)
+static int launch_server(struct server *server, const struct node_gpu *gpu, const char *folder,
+                         const struct gifts *gifts, int output, int log, char *error)
 {
     const struct node *node = server->node;
     struct words arguments = { .count = 0 }, environment = { .count = 0 };
@@ -247,7 +247,7 @@ static int launch_server(struct server *server, const struct gpu *gpu, const cha
 int server_make_process(struct server *server, char *error)
 {
     struct node *node = server->node;
-    struct gpu *gpu = NULL;
+    struct node_gpu *gpu = NULL;
     struct gifts gifts = { .listen = -1, .listen_unix = -1, .control = -1 };
     char folder[NODE_PATH_SIZE];
     for (unsigned i = server->gpu_count; i-- > 0;)       /* the first stays */

@@ -67,7 +67,7 @@ uint64_t rig_sum_of(enum db_usage_kind kind, const char *name)
 static struct cluster_config values = { .detail_days = 30, .keep_days = 400 };
 struct cluster cluster;
 struct node node;
-static struct gpu gpu = { .id = "g" };
+static struct cluster_gpu gpu = { .id = "g" };
 struct vm vm;
 struct server server;
 struct program program;
