@@ -78,7 +78,7 @@ static bool count_folder(int fd, struct room *left, unsigned depth)
     return within;
 }
 
-static uint64_t blocks_of(const struct node *node, int folder)
+static uint64_t blocks_of(const struct node_manager *node, int folder)
 {
     struct statvfs fs;
     if (node->config->disk)
@@ -87,12 +87,12 @@ static uint64_t blocks_of(const struct node *node, int folder)
 }
 
 /* In the sweeper's thread, which knows no struct server of the loop's. */
-static void look_at(const struct node *node, struct sweep_seen *seen)
+static void look_at(const struct node_manager *node, struct sweep_seen *seen)
 {
     struct server *server = calloc(1, sizeof *server);
     if (!server)
         return;
-    server->node = (struct node *)(uintptr_t)node;
+    server->node = (struct node_manager *)(uintptr_t)node;
     server->id = seen->id;
     server->user = seen->user;
     server->own = seen->own;
@@ -105,7 +105,7 @@ static void look_at(const struct node *node, struct sweep_seen *seen)
 
 /* ---- the loop's side ---- */
 
-static void end_overfull(struct node *node, struct server *server)
+static void end_overfull(struct node_manager *node, struct server *server)
 {
     char text[256];
     struct overfull *overfull = &node->overfull[node->next_overfull++ % NODE_OVERFULL];
@@ -123,7 +123,7 @@ static void end_overfull(struct node *node, struct server *server)
 static void look(struct loop_timer *timer, void *context)
 {
     static struct sweep_seen seen[CTL_MAX_NODE_SERVERS];
-    struct node *node = context;
+    struct node_manager *node = context;
     size_t count;
     loop_timer_start(node->loop, timer, LOOK_MS, look, node);
     if (!sweep_answers(node, seen, &count))
@@ -139,17 +139,11 @@ static void look(struct loop_timer *timer, void *context)
     sweep_look(node, seen, count);
 }
 
-int bounds_open(struct node *node, char *error)
-{
-    return sweep_open(node, look_at, error);
-}
+int bounds_open(struct node_manager *node, char *error) { return sweep_open(node, look_at, error); }
 
-void bounds_begin(struct node *node)
-{
-    loop_timer_start(node->loop, &node->folders, LOOK_MS, look, node);
-}
+void bounds_begin(struct node_manager *node) { loop_timer_start(node->loop, &node->folders, LOOK_MS, look, node); }
 
-ctl_code bounds_check(const struct node *node, const char *vm, char *text)
+ctl_code bounds_check(const struct node_manager *node, const char *vm, char *text)
 {
     for (unsigned i = 0; i < NODE_OVERFULL; i++)
         if (node->overfull[i].until > loop_now(node->loop) && strcmp(node->overfull[i].vm, vm) == 0)

@@ -13,7 +13,7 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-void bridge_begin(struct node *node, uint64_t order, const node_bridge *wish)
+void bridge_begin(struct node_manager *node, uint64_t order, const node_bridge *wish)
 {
     struct server *source = server_find(node, wish->source), *target = server_find(node, wish->target);
     char text[CTL_MAX_TEXT + 1] = "";

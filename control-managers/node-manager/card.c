@@ -35,7 +35,7 @@ static bool card_shared(void)
 }
 
 /* Beside the folder of servers. */
-static bool card_path(const struct node *node, const struct node_gpu *gpu, char path[NODE_PATH_SIZE])
+static bool card_path(const struct node_manager *node, const struct node_gpu *gpu, char path[NODE_PATH_SIZE])
 {
     const char *end = strrchr(node->servers_path, '/');
     int length = snprintf(path, NODE_PATH_SIZE, "%.*s/card-%s", end ? (int)(end - node->servers_path) : 0,
@@ -44,7 +44,7 @@ static bool card_path(const struct node *node, const struct node_gpu *gpu, char 
 }
 
 /* Writes without making the file shorter first: servers have it in their memory. */
-static void card_announce(const struct node *node, const struct node_gpu *gpu, int code)
+static void card_announce(const struct node_manager *node, const struct node_gpu *gpu, int code)
 {
     char path[NODE_PATH_SIZE];
     int fd = card_path(node, gpu, path) ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644) : -1;
@@ -64,7 +64,7 @@ bool card_files(const struct server *server, const struct node_gpu *gpu, char wo
 
 void card_begin(const struct server *server) { own_discard(server, CARD_REPORT); }
 
-void card_remove(const struct node *node, const struct node_gpu *gpu)
+void card_remove(const struct node_manager *node, const struct node_gpu *gpu)
 {
     char path[NODE_PATH_SIZE];
     if (gpu->software && card_path(node, gpu, path))
@@ -82,7 +82,7 @@ static int card_reported(const struct server *server)
     return n == sizeof code && code > 0 ? code : 0;
 }
 
-static void card_fault(struct node *node, struct node_gpu *gpu, int code, struct server *culprit)
+static void card_fault(struct node_manager *node, struct node_gpu *gpu, int code, struct server *culprit)
 {
     char own[CTL_MAX_TEXT + 1], others[CTL_MAX_TEXT + 1];
     unsigned servers = 0;
@@ -109,7 +109,7 @@ static void card_fault(struct node *node, struct node_gpu *gpu, int code, struct
 }
 
 /* Of those that are on the GPU, the first for which that holds; NULL: none. */
-static struct server *card_server(const struct node *node, const struct node_gpu *gpu, bool reported)
+static struct server *card_server(const struct node_manager *node, const struct node_gpu *gpu, bool reported)
 {
     for (struct server *server = node->servers; server; server = server->next)
         if (server_has_gpu(server, gpu) && (!reported || card_reported(server)))
@@ -119,7 +119,7 @@ static struct server *card_server(const struct node *node, const struct node_gpu
 
 static void card_look(struct loop_timer *timer, void *context)
 {
-    struct node *node = context;
+    struct node_manager *node = context;
     for (unsigned i = 0; i < node->gpu_count; i++) {
         struct node_gpu *gpu = &node->gpus[i];
         if (!gpu->software)
@@ -138,7 +138,7 @@ static void card_look(struct loop_timer *timer, void *context)
     loop_timer_start(node->loop, timer, CARD_LOOK_MS, card_look, node);
 }
 
-void card_watch(struct node *node)
+void card_watch(struct node_manager *node)
 {
     if (!card_shared())
         return;

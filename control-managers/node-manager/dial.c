@@ -28,7 +28,7 @@ enum { DIAL_MS = 1500, MOVE_CONNECTIONS = 4 };
 
 struct dial {
     struct dial *next;
-    struct node *node; /* NULL: it has closed meanwhile */
+    struct node_manager *node; /* NULL: it has closed meanwhile */
     uv_work_t work;
     uint64_t order, program, source;
     char address[CTL_MAX_URI + 1];
@@ -107,7 +107,7 @@ static void connect_all(uv_work_t *work)
 static void connected(uv_work_t *work, int status)
 {
     struct dial *dial = work->data;
-    struct node *node = dial->node;
+    struct node_manager *node = dial->node;
     struct server *source = node ? server_find(node, dial->source) : NULL;
     if (node) {
         struct dial **at = &node->dials;
@@ -134,7 +134,7 @@ static void connected(uv_work_t *work, int status)
     free(dial);
 }
 
-static void begin(struct node *node, const struct dial *wanted)
+static void begin(struct node_manager *node, const struct dial *wanted)
 {
     const uint64_t order = wanted->order;
     const struct server *source = server_find(node, wanted->source);
@@ -156,14 +156,14 @@ static void begin(struct node *node, const struct dial *wanted)
     node->dials = dial;
 }
 
-void dial_begin(struct node *node, uint64_t order, const node_dial *wish)
+void dial_begin(struct node_manager *node, uint64_t order, const node_dial *wish)
 {
     struct dial dial = { .order = order, .program = wish->prog, .source = wish->source, .wanted = MOVE_CONNECTIONS };
     snprintf(dial.address, sizeof dial.address, "%s", wish->address);
     begin(node, &dial);
 }
 
-void dial_begin_link(struct node *node, uint64_t order, const node_link *wish)
+void dial_begin_link(struct node_manager *node, uint64_t order, const node_link *wish)
 {
     struct dial dial = {
         .order = order, .program = wish->prog, .source = wish->source, .wanted = wish->connections, .links = true
@@ -175,7 +175,7 @@ void dial_begin_link(struct node *node, uint64_t order, const node_link *wish)
         begin(node, &dial);
 }
 
-void dial_forget_all(struct node *node)
+void dial_forget_all(struct node_manager *node)
 {
     for (struct dial *dial = node->dials; dial; dial = dial->next)
         dial->node = NULL;

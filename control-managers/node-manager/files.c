@@ -98,7 +98,7 @@ void files_turn_log(const struct server *server)
 
 /* ---- what is kept of it ---- */
 
-bool files_kept_folder(const struct node *node, char path[NODE_PATH_SIZE])
+bool files_kept_folder(const struct node_manager *node, char path[NODE_PATH_SIZE])
 {
     const char *end = strrchr(node->servers_path, '/'); /* beside the folder of servers */
     return snprintf(path, NODE_PATH_SIZE, "%.*s/logs", end ? (int)(end - node->servers_path) : 0,
@@ -206,7 +206,7 @@ bool files_keep_log(const struct server *server, char kept_as[NODE_PATH_SIZE])
 
 void server_write_keys(struct server *server)
 {
-    const struct node *node = server->node;
+    const struct node_manager *node = server->node;
     char text[CTL_MAX_KEY * 2 + CTL_MAX_KEY / 32 + 1], error[EXPLAIN_SIZE];
     size_t size = 0;
     if (!node->keys_size)
@@ -259,7 +259,7 @@ void files_last_words(const struct server *server, char *out, size_t size)
 
 static bool add_address(struct server *server, const char *uri)
 {
-    const struct node *node = server->node;
+    const struct node_manager *node = server->node;
     char path[NODE_PATH_SIZE];
     if (server->address_count == CTL_MAX_ADDRESSES)
         return false;

@@ -8,7 +8,7 @@
 #include "cpu/common/log.h"
 
 /* node.sharing leaves nothing of what the GPUs offer: no program could ever run here, which is to be known at once. */
-static bool nothing_offered(const struct node *node, char *error)
+static bool nothing_offered(const struct node_manager *node, char *error)
 {
     char allowed[PROTOCOL_SHARING_SIZE], offered[PROTOCOL_SHARING_SIZE];
     unsigned kinds = 0, ready = 0;
@@ -27,7 +27,7 @@ static bool nothing_offered(const struct node *node, char *error)
     return true;
 }
 
-int gpu_discover(struct node *node, char *error)
+int gpu_discover(struct node_manager *node, char *error)
 {
     int kind = node->config->gpu, found = -ENOENT;
     if (kind != NODE_GPU_SOFTWARE) {
@@ -63,7 +63,7 @@ int gpu_discover(struct node *node, char *error)
     return found < 0 ? found : 0;
 }
 
-ctl_code gpu_check(struct node *node, const char *id, const ctl_server_spec *spec, char *text)
+ctl_code gpu_check(struct node_manager *node, const char *id, const ctl_server_spec *spec, char *text)
 {
     const struct node_gpu *gpu = node_gpu(node, id);
     char kinds[PROTOCOL_SHARING_SIZE];
@@ -87,7 +87,7 @@ ctl_code gpu_check(struct node *node, const char *id, const ctl_server_spec *spe
     return CTL_OK;
 }
 
-struct node_gpu *node_gpu(struct node *node, const char *id)
+struct node_gpu *node_gpu(struct node_manager *node, const char *id)
 {
     for (unsigned i = 0; i < node->gpu_count; i++)
         if (strcmp(node->gpus[i].id, id) == 0)

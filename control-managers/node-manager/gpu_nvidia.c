@@ -104,7 +104,7 @@ static void cuda_child(int out)
 }
 
 /* Fills in the numbers of multiprocessors; they stay 0 where the driver does not answer. */
-static void cuda_ask(struct node *node)
+static void cuda_ask(struct node_manager *node)
 {
     struct cuda_answer answer;
     int ends[2], status;
@@ -128,7 +128,7 @@ static void cuda_ask(struct node *node)
 
 /* ---- what a GPU offers ---- */
 
-static void offer(struct node *node, const struct nvml *nvml, nvml_device device, struct node_gpu *gpu)
+static void offer(struct node_manager *node, const struct nvml *nvml, nvml_device device, struct node_gpu *gpu)
 {
     int mode = 0;
     unsigned mig = 0, pending;
@@ -157,7 +157,7 @@ static void offer(struct node *node, const struct nvml *nvml, nvml_device device
     snprintf(gpu->text, sizeof gpu->text, "SMs can be limited under MPS only, and %.900s", why);
 }
 
-int gpu_nvidia_discover(struct node *node, char *error)
+int gpu_nvidia_discover(struct node_manager *node, char *error)
 {
     struct nvml nvml;
     unsigned count = 0;

@@ -29,7 +29,7 @@ static int number(const char *name, unsigned standard, unsigned least, unsigned 
 
 /* Cards of two clusters on one machine, whose nodes may have the same names, are distinguished by the state folder
  * (FNV-1a). */
-static unsigned state_mark(const struct node *node)
+static unsigned state_mark(const struct node_manager *node)
 {
     uint32_t hash = 2166136261u;
     for (const char *at = node->servers_path; *at; at++)
@@ -37,7 +37,7 @@ static unsigned state_mark(const struct node *node)
     return hash;
 }
 
-int gpu_software_discover(struct node *node, char *error)
+int gpu_software_discover(struct node_manager *node, char *error)
 {
     unsigned devices, sms;
     uint64_t memory = UINT64_C(4) << 30;

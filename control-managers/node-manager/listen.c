@@ -29,7 +29,7 @@ static unsigned port_of(int fd)
                                           : ((struct sockaddr_in *)&at)->sin_port);
 }
 
-int listen_make(const struct node *node, unsigned *port, char *error)
+int listen_make(const struct node_manager *node, unsigned *port, char *error)
 {
     const char *given = node->config->listen;
     size_t size = strlen(given);

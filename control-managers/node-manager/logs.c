@@ -21,7 +21,7 @@ enum { READS_MOST = 8 };
 
 struct log_read {
     struct log_read *next;
-    struct node *node; /* NULL: it has closed meanwhile */
+    struct node_manager *node; /* NULL: it has closed meanwhile */
     uv_work_t work;
     uint64_t order;
     ctl_log_wish wish;
@@ -122,7 +122,7 @@ static void read_piece(uv_work_t *work)
 
 /* ---- in the loop ---- */
 
-static void report(struct node *node, const struct log_read *read)
+static void report(struct node_manager *node, const struct log_read *read)
 {
     node_report_body body = { .kind = NODE_REPORT_LOG };
     body.node_report_body_u.log = (node_log){
@@ -141,7 +141,7 @@ static void report(struct node *node, const struct log_read *read)
 static void was_read(uv_work_t *work, int status)
 {
     struct log_read *read = work->data;
-    struct node *node = read->node;
+    struct node_manager *node = read->node;
     if (node) {
         struct log_read **at = &node->log_reads;
         while (*at != read)
@@ -154,7 +154,7 @@ static void was_read(uv_work_t *work, int status)
     free(read);
 }
 
-static size_t reads_under_way(const struct node *node)
+static size_t reads_under_way(const struct node_manager *node)
 {
     size_t count = 0;
     for (const struct log_read *read = node->log_reads; read; read = read->next)
@@ -162,7 +162,7 @@ static size_t reads_under_way(const struct node *node)
     return count;
 }
 
-void log_begin(struct node *node, uint64_t order, const ctl_log_wish *wish)
+void log_begin(struct node_manager *node, uint64_t order, const ctl_log_wish *wish)
 {
     const struct server *server = server_find(node, wish->server);
     struct log_read *read = calloc(1, sizeof *read);
@@ -193,7 +193,7 @@ void log_begin(struct node *node, uint64_t order, const ctl_log_wish *wish)
     node->log_reads = read;
 }
 
-void logs_forget_all(struct node *node)
+void logs_forget_all(struct node_manager *node)
 {
     for (struct log_read *read = node->log_reads; read; read = read->next)
         read->node = NULL;

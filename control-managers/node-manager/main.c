@@ -49,7 +49,7 @@ static const struct daemon_about about = {
 };
 
 struct node_daemon {
-    struct node    node;
+    struct node_manager node;
     struct config *config;
     const char    *path;
     int            lock;
@@ -62,7 +62,7 @@ struct node_daemon {
 
 /* ---- what is settled once ---- */
 
-static void find_addresses(struct node *node)
+static void find_addresses(struct node_manager *node)
 {
     const struct config_strings *given = &node->config->addresses;
     struct ifaddrs *all, *at;
@@ -84,7 +84,7 @@ static void find_addresses(struct node *node)
 }
 
 /* Our address towards the cluster manager: what the route to it says; nothing is sent. */
-static void find_advertise(struct node *node)
+static void find_advertise(struct node_manager *node)
 {
     const struct node_config *config = node->config;
     const struct addrinfo hints = { .ai_socktype = SOCK_DGRAM };
@@ -109,7 +109,7 @@ static void find_advertise(struct node *node)
     freeaddrinfo(found);
 }
 
-static int find_program(struct node *node, char *error)
+static int find_program(struct node_manager *node, char *error)
 {
     ssize_t size = 0;
     if (*node->config->program) {
@@ -161,7 +161,7 @@ static int read_certificates(struct node_daemon *daemon, char *error)
 
 static int prepare(struct node_daemon *daemon, char *error)
 {
-    struct node *node = &daemon->node;
+    struct node_manager *node = &daemon->node;
     const struct node_config *config = node->config;
     gethostname(node->host, sizeof node->host - 1);
     snprintf(node->name, sizeof node->name, "%.40s", *config->name ? config->name : node->host);
@@ -245,7 +245,7 @@ static void on_reload(int number, void *context)
 static int run(struct node_daemon *daemon)
 {
     char error[EXPLAIN_SIZE] = "";
-    struct node *node = &daemon->node;
+    struct node_manager *node = &daemon->node;
     node->config = config_values(daemon->config);
     node->loop = loop_create();
     int failure =
@@ -285,7 +285,7 @@ static int run(struct node_daemon *daemon)
 static int run_end_servers(struct node_daemon *daemon)
 {
     char error[EXPLAIN_SIZE] = "";
-    struct node *node = &daemon->node;
+    struct node_manager *node = &daemon->node;
     node->config = config_values(daemon->config);
     bool there = access(node->config->state, F_OK) == 0;
     int failure = there ? take_lock(daemon, error) : 0;

@@ -17,7 +17,7 @@
 
 enum { ORDERS_MS = CTL_DEAD_SECONDS * 1000, CALL_MS = CTL_CALL_SECONDS * 1000 };
 
-static void ask_orders(struct node *);
+static void ask_orders(struct node_manager *);
 
 /* ---- figures ---- */
 
@@ -25,7 +25,7 @@ static void ask_orders(struct node *);
    as a look is the pause. */
 enum { AWAY_MS = 1000, PART_OF_TIME = 20 };
 
-static uint64_t next_look(const struct node *node, uint64_t took_ms)
+static uint64_t next_look(const struct node_manager *node, uint64_t took_ms)
 {
     uint64_t period = (uint64_t)(node->config->report_period * 1000);
     uint64_t away = took_ms * PART_OF_TIME > AWAY_MS ? took_ms * PART_OF_TIME : AWAY_MS;
@@ -35,7 +35,7 @@ static uint64_t next_look(const struct node *node, uint64_t took_ms)
 /* Figures change without events. */
 static void report_figures(struct loop_timer *timer, void *context)
 {
-    struct node *node = context;
+    struct node_manager *node = context;
     uint64_t begun = uv_hrtime();
     for (struct server *server = node->servers; server; server = server->next)
         if (server->state == CTL_SERVER_RUNNING) {
@@ -52,7 +52,8 @@ static void report_figures(struct loop_timer *timer, void *context)
 /* ---- orders ---- */
 
 /* Whether the server can have all of these GPUs. */
-static ctl_code check_gpus(struct node *node, const ctl_server_spec *spec, char *const *gpus, size_t count, char *text)
+static ctl_code check_gpus(struct node_manager *node, const ctl_server_spec *spec, char *const *gpus, size_t count,
+                           char *text)
 {
     if (!count || count > CTL_MAX_SERVER_GPUS)
         return explain(text, CTL_INVALID, "a server has 1 to %d GPUs, not %zu", CTL_MAX_SERVER_GPUS, count);
@@ -67,7 +68,7 @@ static ctl_code check_gpus(struct node *node, const ctl_server_spec *spec, char 
     return CTL_OK;
 }
 
-static void take_start(struct node *node, uint64_t number, const ctl_server_spec *spec, char *const *gpus,
+static void take_start(struct node_manager *node, uint64_t number, const ctl_server_spec *spec, char *const *gpus,
                        size_t gpu_count)
 {
     char text[CTL_MAX_TEXT + 1] = "";
@@ -98,7 +99,7 @@ static void take_start(struct node *node, uint64_t number, const ctl_server_spec
     reports_add(node, &body);
 }
 
-static void take_stop(struct node *node, uint64_t number, const node_stop *stop)
+static void take_stop(struct node_manager *node, uint64_t number, const node_stop *stop)
 {
     struct server *server = server_find(node, stop->server);
     if (!server) {
@@ -109,7 +110,7 @@ static void take_stop(struct node *node, uint64_t number, const node_stop *stop)
     server_stop(server, stop->grace_ms, stop->why.code, stop->why.text);
 }
 
-static void take_keys(struct node *node, uint64_t number, const void *keys, size_t size)
+static void take_keys(struct node_manager *node, uint64_t number, const void *keys, size_t size)
 {
     if (!size || size > sizeof node->keys || size % 32) {
         node_report_order(node, number, CTL_INVALID, "ticket keys are 32 bytes each");
@@ -123,7 +124,7 @@ static void take_keys(struct node *node, uint64_t number, const void *keys, size
         node_report_order(node, number, CTL_OK, "");
 }
 
-static void take_limit(struct node *node, uint64_t number, const node_limit *limit)
+static void take_limit(struct node_manager *node, uint64_t number, const node_limit *limit)
 {
     struct server *server = server_find(node, limit->server);
     if (!server)
@@ -135,7 +136,7 @@ static void take_limit(struct node *node, uint64_t number, const node_limit *lim
                           "this version cannot change the limits of a server that runs");
 }
 
-static void take_resize(struct node *node, uint64_t number, const node_resize *resize)
+static void take_resize(struct node_manager *node, uint64_t number, const node_resize *resize)
 {
     struct server *server = server_find(node, resize->server);
     if (server)
@@ -144,7 +145,7 @@ static void take_resize(struct node *node, uint64_t number, const node_resize *r
         node_report_order(node, number, CTL_NOT_FOUND, "there is no such server");
 }
 
-static void take_end_program(struct node *node, uint64_t number, const node_end_program *end)
+static void take_end_program(struct node_manager *node, uint64_t number, const node_end_program *end)
 {
     struct server *server = server_find(node, end->server);
     char name[32];
@@ -163,7 +164,7 @@ static void take_end_program(struct node *node, uint64_t number, const node_end_
     node_report_order(node, number, CTL_OK, "");
 }
 
-static void take_served(struct node *node, uint64_t number, const node_served *asked)
+static void take_served(struct node_manager *node, uint64_t number, const node_served *asked)
 {
     struct server *server = server_find(node, asked->server);
     if (server && asked->prog)
@@ -171,7 +172,7 @@ static void take_served(struct node *node, uint64_t number, const node_served *a
     node_report_order(node, number, CTL_OK, "");
 }
 
-static void take_order(struct node *node, const node_order *order)
+static void take_order(struct node_manager *node, const node_order *order)
 {
     const struct node_order_body *body = &order->body;
     if (order->number <= node->last_order)
@@ -216,7 +217,7 @@ static void take_order(struct node *node, const node_order *order)
 
 static void orders_came(void *context, int error, const char *why, void *object)
 {
-    struct node *node = context;
+    struct node_manager *node = context;
     const node_orders_result *result = object;
     if (error == -ETIMEDOUT && link_conn(node->link))
         conn_close(link_conn(node->link), "the cluster manager is silent");
@@ -235,7 +236,7 @@ static void orders_came(void *context, int error, const char *why, void *object)
     ask_orders(node);
 }
 
-static void ask_orders(struct node *node)
+static void ask_orders(struct node_manager *node)
 {
     char error[EXPLAIN_SIZE];
     node_orders_args args = { .acknowledged = node->last_order };
@@ -247,7 +248,7 @@ static void ask_orders(struct node *node)
 
 static void registered(void *context, int error, const char *why, void *object)
 {
-    struct node *node = context;
+    struct node_manager *node = context;
     const node_register_result *result = object;
     if (!error && result->status.code == CTL_OK) {
         log_info("event=registered cluster=%s", result->cluster);
@@ -269,7 +270,7 @@ static void registered(void *context, int error, const char *why, void *object)
 
 static void up(struct link *link, struct conn *conn, const ctl_hello_result *peer)
 {
-    struct node *node = link_context(link);
+    struct node_manager *node = link_context(link);
     ctl_gpu gpus[CTL_MAX_GPUS];
     ctl_host addresses[CTL_MAX_ADDRESSES];
     char error[EXPLAIN_SIZE];
@@ -302,7 +303,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
 
 static void down(struct link *link, bool was_up, int error, const char *why)
 {
-    struct node *node = link_context(link);
+    struct node_manager *node = link_context(link);
     node->registered = false;
     node->reporting = false;
     loop_timer_start(node->loop, &node->figures, next_look(node, 0), report_figures, node);
@@ -310,7 +311,7 @@ static void down(struct link *link, bool was_up, int error, const char *why)
     log_warning("event=%s why=\"%s\": running servers go on", was_up ? "disconnected" : "not-connected", why);
 }
 
-int node_open(struct node *node, char *error)
+int node_open(struct node_manager *node, char *error)
 {
     char uri[CTL_MAX_URI + 1];
     const char *uris[] = { uri, NULL };
@@ -347,7 +348,7 @@ int node_open(struct node *node, char *error)
     return 0;
 }
 
-void node_close(struct node *node)
+void node_close(struct node_manager *node)
 {
     node->registered = false;
     if (node->link)

@@ -65,11 +65,11 @@ struct node_gpu {
 
 /* ---- servers ---- */
 
-struct node;
+struct node_manager;
 struct share; /* shares.c: the connection over which its share is changed */
 
 struct server {
-    struct node *node;
+    struct node_manager *node;
     struct server *next;
     /* As ordered. */
     uint64_t id, program, memory; /* memory, sms: of each of its GPUs */
@@ -134,7 +134,7 @@ struct node_report {
     node_report_body body;
 };
 
-struct node {
+struct node_manager {
     struct loop *loop;
     const struct node_config *config;
     struct link *link;
@@ -168,49 +168,50 @@ struct node {
 };
 
 /* node.c */
-int node_open(struct node *, char *error);
-void node_close(struct node *);
+int node_open(struct node_manager *, char *error);
+void node_close(struct node_manager *);
 void node_gpu_fill(struct node_gpu *, ctl_gpu *);
-struct node_gpu *node_gpu(struct node *, const char *id);
+struct node_gpu *node_gpu(struct node_manager *, const char *id);
 /* Of a server: whether the GPU is one of its, and their ids with commas between them. */
 bool server_has_gpu(const struct server *, const struct node_gpu *);
 const char *server_gpus(const struct server *, char out[SERVER_GPUS_SIZE]);
 bool server_is_software(const struct server *); /* its GPUs are software GPUs */
 
 /* reports.c: each of these queues a report, and sends it when it can */
-void node_report_server(struct node *, const struct server *);
-void node_report_order(struct node *, uint64_t number, ctl_code, const char *text);
-void node_report_gpu(struct node *, const struct node_gpu *);
-void node_report_share(struct node *, const struct server *);
-void node_report_usage(struct node *, const struct server *); /* as figures_look found it */
+void node_report_server(struct node_manager *, const struct server *);
+void node_report_order(struct node_manager *, uint64_t number, ctl_code, const char *text);
+void node_report_gpu(struct node_manager *, const struct node_gpu *);
+void node_report_share(struct node_manager *, const struct server *);
+void node_report_usage(struct node_manager *, const struct server *); /* as figures_look found it */
 /* No worker serves the program any more. ended: since then; 0: it is not known; negative: a worker serves it. */
 void node_report_left(const struct server *, uint64_t program, int64_t ended, uint32_t fault);
-void reports_fit(struct node *); /* drops those that a cluster manager of manager_minor does not know */
-void reports_add(struct node *, const node_report_body *); /* copies it */
-void reports_send(struct node *);                          /* what waits; after registering */
-void reports_drop_all(struct node *);
+void reports_fit(struct node_manager *); /* drops those that a cluster manager of manager_minor does not know */
+void reports_add(struct node_manager *, const node_report_body *); /* copies it */
+void reports_send(struct node_manager *);                          /* what waits; after registering */
+void reports_drop_all(struct node_manager *);
 void server_fill(struct server *, ctl_server_report *); /* pointers into *server; addresses are malloced */
 
 /* server.c */
-struct server *server_find(struct node *, uint64_t id);
+struct server *server_find(struct node_manager *, uint64_t id);
 /* Begins to start it, on these GPUs. 0, or -errno with *error: then nothing is left of it. */
-int server_create(struct node *, const ctl_server_spec *, char *const *gpus, size_t count, uint64_t order, char *error);
+int server_create(struct node_manager *, const ctl_server_spec *, char *const *gpus, size_t count, uint64_t order,
+                  char *error);
 void server_stop(struct server *, unsigned grace_ms, ctl_code why, const char *text);
 /* Ends it at once, and for good, because of a fault of its GPU. */
 void server_fault(struct server *, ctl_code why, const char *text);
 void server_adopt(struct server *);    /* of state_load: takes it over, or starts it again */
-void server_forget_all(struct node *); /* at the end: frees, leaves the processes alone */
+void server_forget_all(struct node_manager *); /* at the end: frees, leaves the processes alone */
 
 /* start.c */
 /* Whether GPU servers take TLS only, of what comes over TCP. */
-bool node_servers_tls(const struct node *);
+bool node_servers_tls(const struct node_manager *);
 int server_make_process(struct server *, char *error);
 
 /* region.c: memory that virtual machines of this host share with their GPU servers */
-void regions_make(const struct node *);
-void regions_remove(const struct node *); /* those that no virtual machine has open */
+void regions_make(const struct node_manager *);
+void regions_remove(const struct node_manager *); /* those that no virtual machine has open */
 /* What --bar is to say, and the group that may open the file; false: there is none. */
-bool region_argument(const struct node *, const char *vm, char *out, size_t size, gid_t *group);
+bool region_argument(const struct node_manager *, const char *vm, char *out, size_t size, gid_t *group);
 /* The file of what region_argument gave. */
 void region_file(const char *argument, char path[NODE_PATH_SIZE]);
 
@@ -218,7 +219,7 @@ void region_file(const char *argument, char path[NODE_PATH_SIZE]);
 /* Before it begins: gives it a user id, if servers get their own, and its folder to that user. False: own_give. */
 bool users_take(struct server *);
 /* That of servers which share more than a GPU's memory with each other: the files of MPS. */
-uid_t users_shared(const struct node *);
+uid_t users_shared(const struct node_manager *);
 
 /* cgroup.c */
 void cgroup_close(void); /* removes the folder of the groups, unless a server is still in one */
@@ -233,7 +234,7 @@ uint64_t node_host_memory(const struct node_config *);
 /* listen.c */
 #define LISTEN_NAME "s" /* of the unix socket, in the folder that the server can write */
 /* A socket that listens on virt-server.listen-address, at any port; -1 with *error. *port: which. */
-int listen_make(const struct node *, unsigned *port, char *error);
+int listen_make(const struct node_manager *, unsigned *port, char *error);
 /* One for programs of this machine; -1: its path is longer than a socket's name may be, or it has been said why. */
 int listen_make_unix(const struct server *);
 
@@ -263,16 +264,16 @@ uint32_t share_bound_sms(const struct server *);
 uint64_t share_bound_memory(const struct server *); /* of each of its GPUs */
 
 /* bridges.c */
-void bridge_begin(struct node *, uint64_t order, const node_bridge *);
+void bridge_begin(struct node_manager *, uint64_t order, const node_bridge *);
 
 /* dial.c */
-void dial_begin(struct node *, uint64_t order, const node_dial *);
-void dial_begin_link(struct node *, uint64_t order, const node_link *);
-void dial_forget_all(struct node *); /* at the end: what comes of them is of no consequence */
+void dial_begin(struct node_manager *, uint64_t order, const node_dial *);
+void dial_begin_link(struct node_manager *, uint64_t order, const node_link *);
+void dial_forget_all(struct node_manager *); /* at the end: what comes of them is of no consequence */
 
 /* logs.c */
-void log_begin(struct node *, uint64_t order, const ctl_log_wish *);
-void logs_forget_all(struct node *); /* at the end: nobody waits for them */
+void log_begin(struct node_manager *, uint64_t order, const ctl_log_wish *);
+void logs_forget_all(struct node_manager *); /* at the end: nobody waits for them */
 
 /* files.c */
 /* What its process writes, and what the process before this one wrote; in its folder that only the node manager
@@ -291,7 +292,7 @@ void files_turn_log(const struct server *);
    <id>-<vm>.log.1. False: it said nothing, or there is no room. */
 bool files_keep_log(const struct server *, char kept_as[NODE_PATH_SIZE]);
 /* The folder of kept logs; false: its path is too long. */
-bool files_kept_folder(const struct node *, char path[NODE_PATH_SIZE]);
+bool files_kept_folder(const struct node_manager *, char path[NODE_PATH_SIZE]);
 /* Of a file there: the server whose log, or previous log, it is; 0: it is another one. */
 uint64_t files_kept_id(const char *name, bool previous);
 /* Of the end of its log, for messages: the last line about an error, else the last line. */
@@ -302,10 +303,10 @@ bool files_read_addresses(struct server *);
 
 /* state.c */
 int state_save(const struct server *, char *error);
-void state_load(struct node *); /* fills node->servers with what lies in the state folder */
+void state_load(struct node_manager *); /* fills node->servers with what lies in the state folder */
 /* Ends every server in the state folder, and waits for that: what does not end when asked is killed. For a node that
  * has no loop. */
-int state_end_servers(struct node *, char *error);
+int state_end_servers(struct node_manager *, char *error);
 int state_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]); /* -ENAMETOOLONG */
 int state_make_folder(const char *path, mode_t, char *error);
 
@@ -331,20 +332,20 @@ struct sweep_seen {
     uid_t user;
     bool own, over;
 };
-typedef void sweep_look_at(const struct node *, struct sweep_seen *);
-int sweep_open(struct node *, sweep_look_at *, char *error); /* also for a node that has no loop */
-void sweep_close(struct node *);
+typedef void sweep_look_at(const struct node_manager *, struct sweep_seen *);
+int sweep_open(struct node_manager *, sweep_look_at *, char *error); /* also for a node that has no loop */
+void sweep_close(struct node_manager *);
 /* Moves an entry of a folder to where the sweeper removes it, whatever it is and has in it. 0 or -errno. */
-int sweep_aside(const struct node *, int folder, const char *name);
+int sweep_aside(const struct node_manager *, int folder, const char *name);
 /* What it has found, once; room for CTL_MAX_NODE_SERVERS. False: it is still looking. */
-bool sweep_answers(struct node *, struct sweep_seen *, size_t *count);
-void sweep_look(struct node *, const struct sweep_seen *, size_t count);
+bool sweep_answers(struct node_manager *, struct sweep_seen *, size_t *count);
+void sweep_look(struct node_manager *, const struct sweep_seen *, size_t count);
 
 /* bounds.c */
-int bounds_open(struct node *, char *error); /* starts the sweeper */
-void bounds_begin(struct node *);            /* looks once a second from now on */
+int bounds_open(struct node_manager *, char *error); /* starts the sweeper */
+void bounds_begin(struct node_manager *);            /* looks once a second from now on */
 /* CTL_OK, or why the VM gets no server now, with *text (CTL_MAX_TEXT + 1). */
-ctl_code bounds_check(const struct node *, const char *vm, char *text);
+ctl_code bounds_check(const struct node_manager *, const char *vm, char *text);
 
 /* workers.c */
 /* figures.c: what its programs have done since its process began. While its folder is there. */
@@ -372,16 +373,16 @@ void served_forget(struct server *); /* before it is freed */
 unsigned workers_end(const struct server *, uint64_t program);
 
 /* gpu.c */
-int gpu_discover(struct node *, char *error);
-int gpu_nvidia_discover(struct node *, char *error); /* how many; -ENOENT: there is no NVML */
-int gpu_software_discover(struct node *, char *error);
+int gpu_discover(struct node_manager *, char *error);
+int gpu_nvidia_discover(struct node_manager *, char *error); /* how many; -ENOENT: there is no NVML */
+int gpu_software_discover(struct node_manager *, char *error);
 /* Whether the server can be started on the GPU of this id: CTL_OK, or a code and *text (CTL_MAX_TEXT + 1) saying why
    not. */
-ctl_code gpu_check(struct node *, const char *id, const ctl_server_spec *, char *text);
+ctl_code gpu_check(struct node_manager *, const char *id, const ctl_server_spec *, char *text);
 
 /* card.c */
-void card_watch(struct node *);
-void card_remove(const struct node *, const struct node_gpu *); /* its file, when no server is on it any more */
+void card_watch(struct node_manager *);
+void card_remove(const struct node_manager *, const struct node_gpu *); /* its file, when no server is on it any more */
 /* Where a server reads what happened to its card, and where it reports its own faults. False: it need not. */
 bool card_files(const struct server *, const struct node_gpu *, char word[NODE_PATH_SIZE], char report[NODE_PATH_SIZE]);
 void card_begin(const struct server *); /* before it begins: forgets what an earlier process reported */

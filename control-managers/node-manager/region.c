@@ -79,7 +79,7 @@ static int set_size(int fd, const struct stat *is, uint64_t size, char *error)
     return ftruncate(fd, (off_t)size) == 0 ? 0 : explain(error, -errno, "setting its size: %s", strerror(errno));
 }
 
-static int region_make(const struct node *node, const struct region *region, gid_t *group, char *error)
+static int region_make(const struct node_manager *node, const struct region *region, gid_t *group, char *error)
 {
     struct stat is;
     int fd = open(region->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
@@ -98,7 +98,7 @@ static int region_make(const struct node *node, const struct region *region, gid
     return failure;
 }
 
-void regions_make(const struct node *node)
+void regions_make(const struct node_manager *node)
 {
     struct region region;
     char error[EXPLAIN_SIZE];
@@ -116,7 +116,7 @@ void regions_make(const struct node *node)
     }
 }
 
-void regions_remove(const struct node *node)
+void regions_remove(const struct node_manager *node)
 {
     struct region region;
     const struct config_strings *items = &node->config->shared_memory;
@@ -134,7 +134,7 @@ void regions_remove(const struct node *node)
     }
 }
 
-bool region_argument(const struct node *node, const char *vm, char *out, size_t size, gid_t *group)
+bool region_argument(const struct node_manager *node, const char *vm, char *out, size_t size, gid_t *group)
 {
     struct region region;
     char error[EXPLAIN_SIZE];

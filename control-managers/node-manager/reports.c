@@ -33,7 +33,7 @@ void server_fill(struct server *server, ctl_server_report *out)
         out->addresses.addresses_val[i] = server->addresses[i];
 }
 
-static void drop_report(struct node *node)
+static void drop_report(struct node_manager *node)
 {
     struct node_report *report = node->reports;
     node->reports = report->next;
@@ -44,7 +44,7 @@ static void drop_report(struct node *node)
     free(report);
 }
 
-void reports_add(struct node *node, const node_report_body *body)
+void reports_add(struct node_manager *node, const node_report_body *body)
 {
     struct node_report *report = calloc(1, sizeof *report);
     if (!report || !protocol_copy((xdrproc_t)xdr_node_report_body, &report->body, sizeof report->body, body)) {
@@ -60,7 +60,7 @@ void reports_add(struct node *node, const node_report_body *body)
     reports_send(node);
 }
 
-void node_report_server(struct node *node, const struct server *server)
+void node_report_server(struct node_manager *node, const struct server *server)
 {
     node_report_body body = { .kind = NODE_REPORT_SERVER };
     server_fill((struct server *)(uintptr_t)server, &body.node_report_body_u.server);
@@ -68,7 +68,7 @@ void node_report_server(struct node *node, const struct server *server)
     free(body.node_report_body_u.server.addresses.addresses_val);
 }
 
-void node_report_order(struct node *node, uint64_t number, ctl_code code, const char *text)
+void node_report_order(struct node_manager *node, uint64_t number, ctl_code code, const char *text)
 {
     node_report_body body = { .kind = NODE_REPORT_ORDER };
     body.node_report_body_u.done = (node_order_done){ .number = number, .status = { code, (char *)(uintptr_t)text } };
@@ -76,7 +76,7 @@ void node_report_order(struct node *node, uint64_t number, ctl_code code, const 
 }
 
 /* A cluster manager of an earlier minor never changes shares, and does not know this report. */
-void node_report_share(struct node *node, const struct server *server)
+void node_report_share(struct node_manager *node, const struct server *server)
 {
     node_report_body body = { .kind = NODE_REPORT_SHARE };
     if (node->manager_minor < NODE_MINOR_SHARES)
@@ -88,7 +88,7 @@ void node_report_share(struct node *node, const struct server *server)
 }
 
 /* A cluster manager of an earlier minor does not know this report. */
-void node_report_usage(struct node *node, const struct server *server)
+void node_report_usage(struct node_manager *node, const struct server *server)
 {
     node_report_body body = { .kind = NODE_REPORT_USAGE };
     if (node->manager_minor < NODE_MINOR_USAGE || !server->epoch)
@@ -108,7 +108,7 @@ void node_report_left(const struct server *server, uint64_t program, int64_t end
     reports_add(server->node, &body);
 }
 
-void node_report_gpu(struct node *node, const struct node_gpu *gpu)
+void node_report_gpu(struct node_manager *node, const struct node_gpu *gpu)
 {
     node_report_body body = { .kind = NODE_REPORT_GPU };
     node_gpu_fill((struct node_gpu *)(uintptr_t)gpu, &body.node_report_body_u.gpu);
@@ -126,7 +126,7 @@ static uint32_t minor_of(node_report_kind kind)
     }
 }
 
-void reports_fit(struct node *node)
+void reports_fit(struct node_manager *node)
 {
     node->reports_end = &node->reports;
     while (*node->reports_end) {
@@ -144,7 +144,7 @@ void reports_fit(struct node *node)
 
 static void reports_taken(void *context, int error, const char *why, void *object)
 {
-    struct node *node = context;
+    struct node_manager *node = context;
     const ctl_plain_result *result = object;
     node->reporting = false;
     if (error) {
@@ -158,7 +158,7 @@ static void reports_taken(void *context, int error, const char *why, void *objec
     reports_send(node);
 }
 
-void reports_send(struct node *node)
+void reports_send(struct node_manager *node)
 {
     node_report_body bodies[CTL_MAX_REPORTS];
     char error[EXPLAIN_SIZE];
@@ -176,7 +176,7 @@ void reports_send(struct node *node)
     }
 }
 
-void reports_drop_all(struct node *node)
+void reports_drop_all(struct node_manager *node)
 {
     while (node->reports)
         drop_report(node);

@@ -28,7 +28,7 @@ static void begin(struct server *);
 static void look(struct loop_timer *, void *);
 static void gone(void *);
 
-struct server *server_find(struct node *node, uint64_t id)
+struct server *server_find(struct node_manager *node, uint64_t id)
 {
     for (struct server *server = node->servers; server; server = server->next)
         if (server->id == id)
@@ -73,7 +73,7 @@ static void free_server(struct server *server)
 /* It is over: reports, and forgets it. */
 static void finish(struct server *server, ctl_server_state state)
 {
-    struct node *node = server->node;
+    struct node_manager *node = server->node;
     char kept_as[NODE_PATH_SIZE], gpus[SERVER_GPUS_SIZE];
     bool kept = files_keep_log(server, kept_as);
     server->state = state;
@@ -114,7 +114,7 @@ static int make_own_folder(struct server *server, char *error)
 static void begin(struct server *server)
 {
     char error[EXPLAIN_SIZE] = "", gpus[SERVER_GPUS_SIZE];
-    struct node *node = server->node;
+    struct node_manager *node = server->node;
     server->state = CTL_SERVER_STARTING;
     server->deadline = loop_now(node->loop) + (uint64_t)(node->config->start_timeout * 1000);
     int failure = make_own_folder(server, error);
@@ -150,8 +150,8 @@ static void begin_again(struct loop_timer *timer, void *context)
     begin(context);
 }
 
-int server_create(struct node *node, const ctl_server_spec *spec, char *const *gpus, size_t count, uint64_t order,
-                  char *error)
+int server_create(struct node_manager *node, const ctl_server_spec *spec, char *const *gpus, size_t count,
+                  uint64_t order, char *error)
 {
     char folder[NODE_PATH_SIZE];
     struct server *server = calloc(1, sizeof *server);
@@ -188,7 +188,7 @@ int server_create(struct node *node, const ctl_server_spec *spec, char *const *g
 
 static void ready(struct server *server)
 {
-    struct node *node = server->node;
+    struct node_manager *node = server->node;
     server->state = CTL_SERVER_RUNNING;
     server->fresh = false;
     server->ready_since = loop_now(node->loop);
@@ -293,7 +293,7 @@ static void describe_end(struct server *server, char *out, size_t size)
 /* It crashed: again, unless that was tried too often. */
 static void crashed(struct server *server, const char *how)
 {
-    struct node *node = server->node;
+    struct node_manager *node = server->node;
     if (server->ready_since && loop_now(node->loop) - server->ready_since > QUIET_MS)
         server->restarts = 0;
     server->ready_since = 0;
@@ -388,7 +388,7 @@ void server_fault(struct server *server, ctl_code why, const char *text)
 
 void server_adopt(struct server *server)
 {
-    struct node *node = server->node;
+    struct node_manager *node = server->node;
     bool alive = server->process.pid > 0;
     log_info("event=server-%s server=%llu vm=%s pid=%d", alive ? "adopted" : "found-dead",
              (unsigned long long)server->id, server->vm, (int)server->process.pid);
@@ -419,7 +419,7 @@ void server_adopt(struct server *server)
         loop_timer_start(node->loop, &server->timer, LOOK_MS, look, server);
 }
 
-void server_forget_all(struct node *node)
+void server_forget_all(struct node_manager *node)
 {
     while (node->servers)
         free_server(node->servers);

@@ -468,7 +468,7 @@ void share_forget(struct server *server)
 
 void share_change(struct server *server, uint64_t number, const node_resize *resize)
 {
-    struct node *node = server->node;
+    struct node_manager *node = server->node;
     char text[CTL_MAX_TEXT + 1] = "";
     ctl_code code = CTL_OK;
     bool same = server->share_order && server->wanted_sms == resize->sms && server->wanted_memory == resize->memory;

@@ -16,7 +16,7 @@ enum { MAX_ENVIRONMENT = 256 };
 
 extern char **environ;
 
-bool node_servers_tls(const struct node *node)
+bool node_servers_tls(const struct node_manager *node)
 {
     return node->config->server_tls == NODE_TLS_ON || (node->config->server_tls == NODE_TLS_AUTO && node->tls);
 }
@@ -179,7 +179,7 @@ static void make_arguments(const struct server *server, const struct node_gpu *g
 static void make_root(const struct server *server, const struct node_gpu *gpu, const char *folder,
                       const struct gifts *gifts, struct root *root)
 {
-    const struct node *node = server->node;
+    const struct node_manager *node = server->node;
     const struct config_strings *paths = &node->config->sandbox_paths;
     char path[NODE_PATH_SIZE], report[NODE_PATH_SIZE];
     root_begin(root, node->root_path, server->user ? server->user : launch_inner_user((uid_t)node->config->first_user));
@@ -209,7 +209,7 @@ static void make_root(const struct server *server, const struct node_gpu *gpu, c
 static int launch_server(struct server *server, const struct node_gpu *gpu, const char *folder,
                          const struct gifts *gifts, int output, int log, char *error)
 {
-    const struct node *node = server->node;
+    const struct node_manager *node = server->node;
     struct words arguments = { .count = 0 }, environment = { .count = 0 };
     struct root root;
     int cgroup = cgroup_make(server, gpu->software);
@@ -246,7 +246,7 @@ static int launch_server(struct server *server, const struct node_gpu *gpu, cons
 
 int server_make_process(struct server *server, char *error)
 {
-    struct node *node = server->node;
+    struct node_manager *node = server->node;
     struct node_gpu *gpu = NULL;
     struct gifts gifts = { .listen = -1, .listen_unix = -1, .control = -1 };
     char folder[NODE_PATH_SIZE];

@@ -161,7 +161,7 @@ static void take_line(struct server *server, struct saved *saved, const char *ke
 }
 
 /* Without a state: the machine has crashed before it was on the disk. So its server does not run. */
-static void forget_folder(const struct node *node, const char *name)
+static void forget_folder(const struct node_manager *node, const char *name)
 {
     int servers = open(node->servers_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (servers < 0 || sweep_aside(node, servers, name) != 0)
@@ -170,7 +170,7 @@ static void forget_folder(const struct node *node, const char *name)
         close(servers);
 }
 
-static struct server *read_server(struct node *node, const char *name)
+static struct server *read_server(struct node_manager *node, const char *name)
 {
     char path[NODE_PATH_SIZE], line[CTL_MAX_URI + 64];
     struct saved saved = { 0 };
@@ -212,7 +212,7 @@ static struct server *read_server(struct node *node, const char *name)
     return server;
 }
 
-void state_load(struct node *node)
+void state_load(struct node_manager *node)
 {
     DIR *dir = opendir(node->servers_path);
     struct dirent *entry;
@@ -230,7 +230,7 @@ void state_load(struct node *node)
     closedir(dir);
 }
 
-static void wait_for_servers(const struct node *node, double seconds)
+static void wait_for_servers(const struct node_manager *node, double seconds)
 {
     const struct timespec pause = { .tv_nsec = 20 * (long)CLOCK_NS_PER_MS };
     for (uint64_t end = clock_now() + (uint64_t)(seconds * 1e9); clock_now() < end; nanosleep(&pause, NULL)) {
@@ -242,7 +242,7 @@ static void wait_for_servers(const struct node *node, double seconds)
     }
 }
 
-int state_end_servers(struct node *node, char *error)
+int state_end_servers(struct node_manager *node, char *error)
 {
     static const int signals[] = { SIGTERM, SIGKILL };
     int failure = sweep_open(node, NULL, error);

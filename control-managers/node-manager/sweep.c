@@ -13,7 +13,7 @@
  *
  * The loop hands over which servers there are (sweep_look), and takes up what the sweeper has found (sweep_answers).
  * They share struct sweep; its lock is held for moments only, never during a system call on a tenant's files. The
- * sweeper reads of struct node only what does not change while it runs.
+ * sweeper reads of struct node_manager only what does not change while it runs.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -52,7 +52,7 @@ struct sweep {
     int removed;                /* the folder .removed */
     atomic_uint_fast64_t moved; /* for names in it */
     uint64_t incarnation;       /* the same */
-    const struct node *node;
+    const struct node_manager *node;
     sweep_look_at *look_at;
     struct sweep_seen seen[CTL_MAX_NODE_SERVERS];
     size_t count;
@@ -93,7 +93,7 @@ static int move_away(struct sweep *sweep, int folder, const char *name)
     return -errno;
 }
 
-int sweep_aside(const struct node *node, int folder, const char *name)
+int sweep_aside(const struct node_manager *node, int folder, const char *name)
 {
     struct sweep *sweep = node->sweep;
     int failure = move_away(sweep, folder, name);
@@ -227,7 +227,7 @@ static void start_thread(struct sweep *sweep)
 
 /* ---- the loop's side ---- */
 
-int sweep_open(struct node *node, sweep_look_at *look_at, char *error)
+int sweep_open(struct node_manager *node, sweep_look_at *look_at, char *error)
 {
     char path[NODE_PATH_SIZE];
     if (snprintf(path, sizeof path, "%s/" REMOVED, node->servers_path) >= (int)sizeof path)
@@ -252,7 +252,7 @@ int sweep_open(struct node *node, sweep_look_at *look_at, char *error)
     return 0;
 }
 
-void sweep_close(struct node *node)
+void sweep_close(struct node_manager *node)
 {
     struct sweep *sweep = node->sweep;
     if (!sweep)
@@ -273,7 +273,7 @@ void sweep_close(struct node *node)
     node->sweep = NULL;
 }
 
-bool sweep_answers(struct node *node, struct sweep_seen *seen, size_t *count)
+bool sweep_answers(struct node_manager *node, struct sweep_seen *seen, size_t *count)
 {
     struct sweep *sweep = node->sweep;
     pthread_mutex_lock(&sweep->lock);
@@ -285,7 +285,7 @@ bool sweep_answers(struct node *node, struct sweep_seen *seen, size_t *count)
     return !busy;
 }
 
-void sweep_look(struct node *node, const struct sweep_seen *seen, size_t count)
+void sweep_look(struct node_manager *node, const struct sweep_seen *seen, size_t count)
 {
     struct sweep *sweep = node->sweep;
     pthread_mutex_lock(&sweep->lock);

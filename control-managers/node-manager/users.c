@@ -7,13 +7,13 @@
 #include "control-managers/node-manager/node.h"
 #include "control-managers/node-manager/sandbox.h"
 
-uid_t users_shared(const struct node *node)
+uid_t users_shared(const struct node_manager *node)
 {
     bool has = node->config->sandbox != NODE_SANDBOX_OFF && launch_has_users();
     return has ? (uid_t)node->config->first_user : 0;
 }
 
-static bool taken(const struct node *node, uid_t user)
+static bool taken(const struct node_manager *node, uid_t user)
 {
     for (const struct server *server = node->servers; server; server = server->next)
         if (server->user == user)

@@ -21,13 +21,13 @@ enum { MIB = 1 << 20 };
 
 static char folder[64], path[128], out[NODE_PATH_SIZE];
 static struct node_config config;
-static struct node node = { .config = &config };
+static struct node_manager node = { .config = &config };
 static bool tls;
 static uint32_t shared_group;
 
 /* What region.c asks of other files. */
-bool node_servers_tls(const struct node *of) { return of && tls; }
-uid_t users_shared(const struct node *of) { return of ? shared_group : 0; }
+bool node_servers_tls(const struct node_manager *of) { return of && tls; }
+uid_t users_shared(const struct node_manager *of) { return of ? shared_group : 0; }
 
 static int begin(void **state)
 {

@@ -189,7 +189,7 @@ TEST_WITH(a_cycle_is_found_when_instantiated, begin, NULL)
 /* The plan of a graph whose nodes are host functions; edges are pairs of places. */
 static struct graph *planned(struct plan *plan, size_t count, const int (*edges)[2], size_t edge_count)
 {
-    struct node *nodes[64], *cycle;
+    struct model_node *nodes[64], *cycle;
     assert_int_equal(graphs_enter(), 0);
     struct graph *g = graph_new(false);
     for (size_t i = 0; i < count; i++) {

@@ -168,14 +168,14 @@ int capture_begin_to(core_context *context, core_stream stream, graph_handle gra
 /* All that joined streams were given comes before what the origin would be given next. */
 static int check_joined(struct capture *c, const struct captured *origin)
 {
-    struct node **last = frontier_nodes(&origin->frontier);
+    struct model_node **last = frontier_nodes(&origin->frontier);
     bool marked = last && graph_mark_before(c->graph, last, origin->frontier.count);
     free(last);
     if (!marked)
         return CORE_OUT_OF_MEMORY;
     for (EACH_CAPTURED(s, c))
         for (size_t i = 0; i < s->frontier.count; i++) {
-            struct node *n = node_of(s->frontier.nodes[i]);
+            struct model_node *n = node_of(s->frontier.nodes[i]);
             if (n && n->graph == c->graph && !n->place)
                 return GRAPH_CAPTURE_UNJOINED;
         }
@@ -260,7 +260,7 @@ static int update(struct captured *s, const graph_node *nodes, const struct grap
         return GRAPH_CAPTURE_INVALIDATED;
     bool good = only || frontier_merge(&with, &s->frontier), known = true;
     for (size_t i = 0; i < count && good && known; i++) {
-        const struct node *n = node_of(nodes[i]);
+        const struct model_node *n = node_of(nodes[i]);
         known = n && n->graph == s->capture->graph;
         good = frontier_add(&with, nodes[i], edges ? &edges[i] : NULL);
     }

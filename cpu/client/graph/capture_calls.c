@@ -48,11 +48,11 @@ static bool serialization_take(struct graph_parameters *p)
 }
 
 /* Under the lock. The parameters are taken over on success. */
-static int keep_node(struct captured *s, struct graph_parameters *own, struct node **out)
+static int keep_node(struct captured *s, struct graph_parameters *own, struct model_node **out)
 {
     struct frontier *f = &s->frontier;
     frontier_fit(f, own->kind, serialization_take(own) ? s->last : 0);
-    struct node **nodes = frontier_nodes(f);
+    struct model_node **nodes = frontier_nodes(f);
     if (!nodes)
         return CORE_OUT_OF_MEMORY;
     int code = node_add(s->capture->graph, nodes, f->edges, f->count, own, out);
@@ -71,7 +71,7 @@ static int keep_node(struct captured *s, struct graph_parameters *own, struct no
 static int keep(uint64_t id, const struct graph_parameters *parameters)
 {
     struct graph_parameters own;
-    struct node *n;
+    struct model_node *n;
     int code = parameters_prepare(parameters, &own);
     if (code)
         return code;
@@ -356,7 +356,7 @@ int capture_wait(core_context *context, core_stream stream, core_event event, un
 static int keep_allocation(struct captured *s, struct graph_parameters *p, struct memory_block **room)
 {
     struct memory *memory;
-    struct node *n, **nodes = frontier_nodes(&s->frontier);
+    struct model_node *n, **nodes = frontier_nodes(&s->frontier);
     if (!nodes)
         return CORE_OUT_OF_MEMORY;
     int code = memory_new(s->capture->graph, nodes, s->frontier.count, p, room, &memory);

@@ -18,7 +18,7 @@ bool frontier_add(struct frontier *, graph_node, const struct graph_edge *); /* 
 bool frontier_merge(struct frontier *, const struct frontier *);
 void frontier_drop(struct frontier *);
 /* The nodes themselves, NULL for one that is gone. The caller frees the list. NULL: no memory. */
-struct node **frontier_nodes(const struct frontier *);
+struct model_node **frontier_nodes(const struct frontier *);
 /* As its next node, of that kind, follows them: only a kernel can begin before the end of a kernel. own: a kernel in it
    that lets that node begin before its end; 0: none. */
 void frontier_fit(struct frontier *, enum graph_kind, graph_node own);

@@ -152,7 +152,7 @@ int graph_condition_create(graph_handle handle, core_context *context, uint32_t 
 
 /* ---- nodes ---- */
 
-static struct node *body_node(const struct graph *g)
+static struct model_node *body_node(const struct graph *g)
 {
     while (g->parent && g->parent->parameters.kind != GRAPH_CONDITION)
         g = g->parent->graph;
@@ -205,7 +205,7 @@ int condition_admit(struct graph *g, struct graph_parameters *p)
     return home ? CORE_OK : CORE_INVALID_VALUE;
 }
 
-bool bodies_make(struct node *n, const struct node *like, bool with_handles)
+bool bodies_make(struct model_node *n, const struct model_node *like, bool with_handles)
 {
     struct graph_condition *p = &n->parameters.condition;
     n->bodies = calloc(p->count, sizeof *n->bodies);
@@ -226,7 +226,7 @@ bool bodies_make(struct node *n, const struct node *like, bool with_handles)
     return good;
 }
 
-void bodies_drop(struct node *n)
+void bodies_drop(struct model_node *n)
 {
     const struct graph_condition *p = &n->parameters.condition;
     if (n->parameters.kind != GRAPH_CONDITION)
@@ -259,9 +259,9 @@ static bool has_unused(const struct graph *g)
 }
 
 /* What runs in a body: all of one context, in an order. */
-static int check_body(struct graph *g, const core_context *context, struct node **cycle)
+static int check_body(struct graph *g, const core_context *context, struct model_node **cycle)
 {
-    struct node **order = graph_order(g, cycle);
+    struct model_node **order = graph_order(g, cycle);
     int code = order ? CORE_OK : *cycle ? CORE_INVALID_VALUE : CORE_OUT_OF_MEMORY;
     free(order);
     for (EACH_NODE(n, g)) {
@@ -278,7 +278,7 @@ static int check_body(struct graph *g, const core_context *context, struct node 
     return code;
 }
 
-int conditions_check(struct graph *g, struct node **cycle, bool *unused)
+int conditions_check(struct graph *g, struct model_node **cycle, bool *unused)
 {
     int code = CORE_OK;
     if ((*unused = has_unused(g)))
@@ -317,7 +317,7 @@ int conditions_begin(struct graph *g, unsigned depth, core_context *context, cor
 
 int nodes_run(struct graph *g, core_stream stream, int priority)
 {
-    struct node *cycle, **order = graph_order(g, &cycle);
+    struct model_node *cycle, **order = graph_order(g, &cycle);
     int code = order ? CORE_OK : CORE_OUT_OF_MEMORY;
     for (size_t i = 0; !code && i < g->count; i++)
         if (order[i]->child)
@@ -328,7 +328,7 @@ int nodes_run(struct graph *g, core_stream stream, int priority)
     return code;
 }
 
-int condition_run(const struct node *n, core_stream stream, int priority)
+int condition_run(const struct model_node *n, core_stream stream, int priority)
 {
     const struct graph_condition *p = &n->parameters.condition;
     core_context *context = n->parameters.context;

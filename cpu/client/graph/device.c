@@ -94,7 +94,7 @@ int device_look(struct executable *e, struct graph_failure *failure)
     return code;
 }
 
-bool device_may_use(const struct node *n, unsigned uses)
+bool device_may_use(const struct model_node *n, unsigned uses)
 {
     const struct executable *e = executable_of(n);
     const unsigned more = uses & ~n->parameters.kernel.uses;

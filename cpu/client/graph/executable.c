@@ -97,7 +97,7 @@ static int by_original(const void *left, const void *right)
     return a->original < b->original ? -1 : a->original > b->original;
 }
 
-static struct node *named_node(const struct executable *e, graph_node original)
+static struct model_node *named_node(const struct executable *e, graph_node original)
 {
     const struct named key = { .original = original };
     struct named *found = original ? bsearch(&key, e->named, e->named_count, sizeof key, by_original) : NULL;
@@ -115,7 +115,7 @@ static void only_leave(struct executable *e)
 
 static int executable_fill(struct executable *e, struct graph_failure *failure)
 {
-    struct node *cycle;
+    struct model_node *cycle;
     int code = plan_make(&e->plan, e->graph, &cycle);
     if (cycle)
         *failure = (struct graph_failure){ cycle->original, GRAPH_INVALID_STRUCTURE };
@@ -169,7 +169,7 @@ int graph_instantiate(graph_handle handle, unsigned long long flags, graph_execu
     if (!code) {
         struct graph *g = graph_of(handle);
         bool only = g && graph_is_single(g), unused = false;
-        struct node *cycle = NULL;
+        struct model_node *cycle = NULL;
         if (!g || (only && g->instantiated) || g->moved || (g->parent && g->parent->bodies))
             code = CORE_INVALID_VALUE;
         else if ((code = conditions_check(g, &cycle, &unused)))
@@ -256,12 +256,12 @@ static void executable_changed(struct executable *e)
 
 /* Enters the executable, and finds its node of a kind that can be disabled: kernels, copies and memsets. On success the
    caller leaves the executable. */
-static int enter_switch(graph_executable token, graph_node original, struct executable **e, struct node **node)
+static int enter_switch(graph_executable token, graph_node original, struct executable **e, struct model_node **node)
 {
     int code = executable_enter(token, e);
     if (code)
         return code;
-    struct node *n = named_node(*e, original);
+    struct model_node *n = named_node(*e, original);
     if (n && (n->parameters.kind == GRAPH_KERNEL || n->parameters.kind == GRAPH_COPY ||
               n->parameters.kind == GRAPH_SET)) {
         *node = n;
@@ -275,7 +275,7 @@ int graph_executable_enable(graph_executable token, graph_node original, bool en
 {
     CANCEL_DEFERRED;
     struct executable *e;
-    struct node *n;
+    struct model_node *n;
     int code = enter_switch(token, original, &e, &n);
     if (code)
         return code;
@@ -289,7 +289,7 @@ int graph_executable_enabled(graph_executable token, graph_node original, bool *
 {
     CANCEL_DEFERRED;
     struct executable *e;
-    struct node *n;
+    struct model_node *n;
     int code = enter_switch(token, original, &e, &n);
     if (code)
         return code;
@@ -324,7 +324,7 @@ static bool same_values(const struct graph_values *now, const struct graph_value
 }
 
 /* Whether an executable's node can take these parameters: what native keeps fixed must be the same. */
-static enum graph_updated compare(const struct node *node, const struct graph_parameters *new)
+static enum graph_updated compare(const struct model_node *node, const struct graph_parameters *new)
 {
     const struct graph_parameters *now = &node->parameters;
     if (now->kind != new->kind)
@@ -385,16 +385,16 @@ static void number(struct graph *g)
         n->place = place++;
 }
 
-static struct node *next_node(struct graph *g, struct node *n)
+static struct model_node *next_node(struct graph *g, struct model_node *n)
 {
-    return LIST_OBJECT(n ? list_next(&g->nodes, &n->of_graph) : list_first(&g->nodes), struct node, of_graph);
+    return LIST_OBJECT(n ? list_next(&g->nodes, &n->of_graph) : list_first(&g->nodes), struct model_node, of_graph);
 }
 
 static bool compare_graphs(struct graph *now, struct graph *new, struct graph_update *out)
 {
     number(now);
     number(new);
-    struct node *a = next_node(now, NULL), *b = next_node(new, NULL);
+    struct model_node *a = next_node(now, NULL), *b = next_node(new, NULL);
     for (; a && b; a = next_node(now, a), b = next_node(new, b)) {
         out->node = b->token;
         out->result = compare(a, &b->parameters);
@@ -511,7 +511,7 @@ int graph_executable_update(graph_executable token, graph_handle handle, struct 
 /* Under the executable's lock: what the node's attributes and its new parameters are together. */
 static int set_attributes(const struct executable *e, graph_node original, struct graph_parameters *own)
 {
-    const struct node *n = named_node(e, original);
+    const struct model_node *n = named_node(e, original);
     if (!n || n->parameters.kind != GRAPH_KERNEL)
         return CORE_INVALID_VALUE;
     int code = attributes_keep(own, &n->parameters);
@@ -523,7 +523,7 @@ static int set_attributes(const struct executable *e, graph_node original, struc
 static int set(struct executable *e, graph_node original, struct graph_parameters *own, struct leftovers **old)
 {
     struct graph_update why;
-    struct node *n = named_node(e, original);
+    struct model_node *n = named_node(e, original);
     if (!n || n->parameters.kind != own->kind || own->kind == GRAPH_ALLOCATE || own->kind == GRAPH_FREE ||
         own->kind == GRAPH_EMPTY || own->kind == GRAPH_CONDITION)
         return CORE_INVALID_VALUE;

@@ -15,7 +15,7 @@
 enum { TRACKS_MOST = 16 };
 
 struct step {
-    struct node *node; /* NULL: only a place that others wait for */
+    struct model_node *node; /* NULL: only a place that others wait for */
     unsigned track;
     uint32_t number; /* in its track, from 1 */
     bool first;      /* waits for the start of the launch */
@@ -40,7 +40,7 @@ struct plan {
 };
 
 /* plan.c. Nodes of g are named by the plan. 1 with *cycle: g has a cycle, and that node is in it. 2: no memory. */
-int plan_make(struct plan *, struct graph *g, struct node **cycle);
+int plan_make(struct plan *, struct graph *g, struct model_node **cycle);
 void plan_drop(struct plan *);
 
 struct executable {
@@ -52,7 +52,7 @@ struct executable {
     struct graph *graph;
     struct named {
         graph_node original;
-        struct node *node;
+        struct model_node *node;
     } * named; /* sorted */
     size_t named_count;
     bool uses_memory, has_conditions;
@@ -104,11 +104,11 @@ int device_check(struct graph *, struct graph_failure *);
 /* Looks for kernels that launch graphs. 801: they are of several contexts, and *failure says which one is wrong. */
 int device_look(struct executable *, struct graph_failure *);
 /* Whether a kernel node of the executable may get a function that does what `uses` says. */
-bool device_may_use(const struct node *, unsigned uses);
+bool device_may_use(const struct model_node *, unsigned uses);
 /* Gives the stream what kernels launch from here on. */
 int device_set(const struct launch *);
 /* The executable that the node is a part of; NULL: none. */
-static inline const struct executable *executable_of(const struct node *n)
+static inline const struct executable *executable_of(const struct model_node *n)
 {
     const struct graph *g = n->graph;
     while (g->parent)
@@ -137,6 +137,6 @@ void executable_leave(struct executable *);
 int executable_launch(struct executable *, core_context *, core_stream);
 /* Not under any lock. A node's work, in that stream of its context. priority: of kernels, instead of their own;
    PRIORITY_OF_NODES: their own. */
-int node_run(const struct node *, core_stream, int priority);
+int node_run(const struct model_node *, core_stream, int priority);
 
 #endif

@@ -39,9 +39,9 @@ void frontier_drop(struct frontier *f)
     *f = (struct frontier){ 0 };
 }
 
-struct node **frontier_nodes(const struct frontier *f)
+struct model_node **frontier_nodes(const struct frontier *f)
 {
-    struct node **nodes = malloc((f->count + 1) * sizeof *nodes);
+    struct model_node **nodes = malloc((f->count + 1) * sizeof *nodes);
     for (size_t i = 0; nodes && i < f->count; i++)
         nodes[i] = node_of(f->nodes[i]);
     return nodes;
@@ -50,7 +50,7 @@ struct node **frontier_nodes(const struct frontier *f)
 void frontier_fit(struct frontier *f, enum graph_kind kind, graph_node own)
 {
     for (size_t i = 0; i < f->count; i++) {
-        const struct node *n = node_of(f->nodes[i]);
+        const struct model_node *n = node_of(f->nodes[i]);
         bool early = kind == GRAPH_KERNEL && f->nodes[i] == own && n && n->parameters.kind == GRAPH_KERNEL;
         if (early)
             f->edges[i] = (struct graph_edge){ .type = GRAPH_PROGRAMMATIC, .from_port = GRAPH_PORT_PROGRAMMATIC };

@@ -11,7 +11,7 @@
 
 /* ---- edges ---- */
 
-static struct edge *edge_find(const struct edges *edges, const struct node *node)
+static struct edge *edge_find(const struct edges *edges, const struct model_node *node)
 {
     for (size_t i = 0; i < edges->count; i++)
         if (edges->items[i].node == node)
@@ -19,7 +19,7 @@ static struct edge *edge_find(const struct edges *edges, const struct node *node
     return NULL;
 }
 
-static bool edge_add(struct edges *edges, struct node *node, const struct graph_edge *data)
+static bool edge_add(struct edges *edges, struct model_node *node, const struct graph_edge *data)
 {
     if (edges->count == edges->room) {
         size_t room = edges->room ? edges->room * 2 : 4;
@@ -33,7 +33,7 @@ static bool edge_add(struct edges *edges, struct node *node, const struct graph_
     return true;
 }
 
-static void edge_remove(struct edges *edges, const struct node *node)
+static void edge_remove(struct edges *edges, const struct model_node *node)
 {
     struct edge *edge = edge_find(edges, node);
     if (!edge)
@@ -42,7 +42,7 @@ static void edge_remove(struct edges *edges, const struct node *node)
     memmove(edge, edge + 1, (size_t)(edges->items + edges->count - edge) * sizeof *edge);
 }
 
-bool node_connect(struct node *from, struct node *to, const struct graph_edge *data)
+bool node_connect(struct model_node *from, struct model_node *to, const struct graph_edge *data)
 {
     if (!edge_add(&from->after, to, data))
         return false;
@@ -52,14 +52,14 @@ bool node_connect(struct node *from, struct node *to, const struct graph_edge *d
     return false;
 }
 
-static void node_disconnect(struct node *from, struct node *to)
+static void node_disconnect(struct model_node *from, struct model_node *to)
 {
     edge_remove(&from->after, to);
     edge_remove(&to->before, from);
 }
 
 /* Only a kernel has ports, and only a kernel can begin before the end of the one before. */
-static bool edge_fits(const struct node *from, enum graph_kind to, const struct graph_edge *data)
+static bool edge_fits(const struct model_node *from, enum graph_kind to, const struct graph_edge *data)
 {
     static const struct graph_edge none;
     if (!data)
@@ -75,9 +75,9 @@ static bool edge_fits(const struct node *from, enum graph_kind to, const struct 
 
 /* ---- nodes ---- */
 
-struct node *node_new(struct graph *g, struct graph_parameters *parameters, bool has_handle)
+struct model_node *node_new(struct graph *g, struct graph_parameters *parameters, bool has_handle)
 {
-    struct node *n = calloc(1, sizeof *n);
+    struct model_node *n = calloc(1, sizeof *n);
     if (!n)
         return NULL;
     if (has_handle && !(n->token = handle_add(HANDLE_NODE, n))) {
@@ -91,7 +91,7 @@ struct node *node_new(struct graph *g, struct graph_parameters *parameters, bool
     return n;
 }
 
-static void node_free(struct node *n)
+static void node_free(struct model_node *n)
 {
     while (n->before.count)
         node_disconnect(n->before.items[0].node, n);
@@ -112,8 +112,8 @@ static void node_free(struct node *n)
     free(n);
 }
 
-int node_add(struct graph *g, struct node *const *before, const struct graph_edge *edges, size_t count,
-             struct graph_parameters *parameters, struct node **out)
+int node_add(struct graph *g, struct model_node *const *before, const struct graph_edge *edges, size_t count,
+             struct graph_parameters *parameters, struct model_node **out)
 {
     bool of_memory = parameters->kind == GRAPH_ALLOCATE || parameters->kind == GRAPH_FREE;
     int code = of_memory && g->moved ? CORE_INVALID_VALUE : condition_admit(g, parameters);
@@ -129,7 +129,7 @@ int node_add(struct graph *g, struct node *const *before, const struct graph_edg
     }
     if (code)
         return code;
-    struct node *n = node_new(g, parameters, true);
+    struct model_node *n = node_new(g, parameters, true);
     if (!n)
         return CORE_OUT_OF_MEMORY;
     bool good = true;
@@ -172,7 +172,7 @@ struct graph *graph_new(bool has_handle)
 void graph_free(struct graph *g)
 {
     for (struct list *link; (link = list_first(&g->nodes));)
-        node_free(LIST_OBJECT(link, struct node, of_graph));
+        node_free(LIST_OBJECT(link, struct model_node, of_graph));
     ground_leave(g);
     users_drop(g);
     conditions_drop(g);
@@ -181,12 +181,12 @@ void graph_free(struct graph *g)
     free(g);
 }
 
-static struct node *node_copy(struct graph *to, struct node *n, bool with_handles)
+static struct model_node *node_copy(struct graph *to, struct model_node *n, bool with_handles)
 {
     struct graph_parameters parameters;
     if (!parameters_copy(&n->parameters, &parameters))
         return NULL;
-    struct node *copy = node_new(to, &parameters, with_handles);
+    struct model_node *copy = node_new(to, &parameters, with_handles);
     if (!copy) {
         parameters_drop(&parameters);
         return NULL;
@@ -209,7 +209,7 @@ static struct node *node_copy(struct graph *to, struct node *n, bool with_handle
 struct graph *graph_copy_of(struct graph *g, bool with_handles)
 {
     struct graph *copy = graph_new(with_handles);
-    struct node **copies = copy ? malloc((g->count + 1) * sizeof *copies) : NULL;
+    struct model_node **copies = copy ? malloc((g->count + 1) * sizeof *copies) : NULL;
     size_t count = 0;
     bool good = copies && users_copy(copy, g);
     if (copy)
@@ -315,7 +315,7 @@ int graph_find_in_clone(graph_node original, graph_handle clone, graph_node *out
     return code;
 }
 
-static int nodes_of(const graph_node *tokens, size_t count, struct node ***out)
+static int nodes_of(const graph_node *tokens, size_t count, struct model_node ***out)
 {
     *out = NULL;
     if (count && !tokens)
@@ -353,7 +353,7 @@ static int child_move(const struct graph *g, graph_handle handle, struct graph *
     return CORE_OK;
 }
 
-static void child_adopt(struct node *n, struct graph *child)
+static void child_adopt(struct model_node *n, struct graph *child)
 {
     if (n->child)
         graph_free(n->child);
@@ -366,7 +366,7 @@ static int add(graph_handle handle, const graph_node *before, const struct graph
                struct graph_parameters *parameters, struct memory_block **room, graph_node *out)
 {
     struct graph *g = graph_of(handle), *child = NULL;
-    struct node **nodes = NULL, *n = NULL;
+    struct model_node **nodes = NULL, *n = NULL;
     struct memory *memory = NULL;
     int code = g ? nodes_of(before, count, &nodes) : CORE_INVALID_VALUE;
     bool moves = parameters->kind == GRAPH_CHILD && parameters->moves;
@@ -426,7 +426,7 @@ int graph_remove(graph_node token)
     int code = graphs_enter();
     if (code)
         return code;
-    struct node *n = node_of(token);
+    struct model_node *n = node_of(token);
     if (!n)
         code = CORE_INVALID_VALUE;
     else if (graph_uses_memory(n->graph))
@@ -438,8 +438,8 @@ int graph_remove(graph_node token)
 }
 
 /* All of the pairs, or none. */
-static int connect(struct graph *g, struct node *const *from, struct node *const *to, const struct graph_edge *edges,
-                   size_t count)
+static int connect(struct graph *g, struct model_node *const *from, struct model_node *const *to,
+                   const struct graph_edge *edges, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct graph_edge *data = edges ? &edges[i] : NULL;
@@ -457,8 +457,8 @@ static int connect(struct graph *g, struct node *const *from, struct node *const
     return CORE_OK;
 }
 
-static int disconnect(struct graph *g, struct node *const *from, struct node *const *to, const struct graph_edge *edges,
-                      size_t count)
+static int disconnect(struct graph *g, struct model_node *const *from, struct model_node *const *to,
+                      const struct graph_edge *edges, size_t count)
 {
     if (graph_uses_memory(g))
         return CORE_NOT_SUPPORTED;
@@ -472,13 +472,13 @@ static int disconnect(struct graph *g, struct node *const *from, struct node *co
     return CORE_OK;
 }
 
-typedef int (*edge_change)(struct graph *, struct node *const *, struct node *const *, const struct graph_edge *,
-                           size_t);
+typedef int (*edge_change)(struct graph *, struct model_node *const *, struct model_node *const *,
+                           const struct graph_edge *, size_t);
 
 static int change_edges(edge_change change, graph_handle handle, const graph_node *from, const graph_node *to,
                         const struct graph_edge *edges, size_t count)
 {
-    struct node **sources = NULL, **targets = NULL;
+    struct model_node **sources = NULL, **targets = NULL;
     int code = graphs_enter();
     if (code)
         return code;
@@ -520,7 +520,7 @@ int graph_set_parameters(graph_node token, const struct graph_parameters *parame
         parameters_drop(&own);
         return code;
     }
-    struct node *n = node_of(token);
+    struct model_node *n = node_of(token);
     if (!n || n->parameters.kind != own.kind || own.kind == GRAPH_ALLOCATE || own.kind == GRAPH_FREE ||
         own.kind == GRAPH_CONDITION)
         code = CORE_INVALID_VALUE;

@@ -69,4 +69,4 @@ void handle_remove(enum handle_kind kind, uint64_t token)
 }
 
 struct graph *graph_of(graph_handle handle) { return handle_find(HANDLE_GRAPH, handle); }
-struct node *node_of(graph_node token) { return handle_find(HANDLE_NODE, token); }
+struct model_node *node_of(graph_node token) { return handle_find(HANDLE_NODE, token); }

@@ -66,7 +66,7 @@ void room_drop(struct memory_block *b)
 /* Whether an allocation has been freed before the marked nodes have ended. */
 static bool freed_before(const struct memory *m, const struct graph *g)
 {
-    const struct node *n = m->graph == g ? node_of(m->freed_by) : NULL;
+    const struct model_node *n = m->graph == g ? node_of(m->freed_by) : NULL;
     return n && n->place;
 }
 
@@ -108,7 +108,7 @@ static bool ground_make(struct graph *g)
     return g->ground;
 }
 
-int memory_new(struct graph *g, struct node *const *before, size_t count, struct graph_parameters *p,
+int memory_new(struct graph *g, struct model_node *const *before, size_t count, struct graph_parameters *p,
                struct memory_block **room, struct memory **out)
 {
     struct graph_allocation *a = &p->allocation;
@@ -210,7 +210,7 @@ struct memory *memory_to_free(struct graph *g, uint64_t address)
     return found;
 }
 
-void memory_freed_by(struct memory *m, const struct node *n)
+void memory_freed_by(struct memory *m, const struct model_node *n)
 {
     if (m->graph == n->graph)
         m->freed_by = n->token;
@@ -294,9 +294,9 @@ bool graph_memory_free_async(core_context *context, core_stream stream, uint64_t
 
 /* A node that the graphs' lock is not needed to read: the executable's lock is held. */
 #define EACH_STEP(name, e) size_t name = 0; name < (e)->plan.count; name++
-static const struct node *memory_node(const struct executable *e, size_t step, enum graph_kind kind)
+static const struct model_node *memory_node(const struct executable *e, size_t step, enum graph_kind kind)
 {
-    const struct node *n = e->plan.steps[step].node;
+    const struct model_node *n = e->plan.steps[step].node;
     return n && n->parameters.kind == kind ? n : NULL;
 }
 
@@ -306,7 +306,7 @@ static int check(const struct executable *e)
     if (code)
         return code;
     for (EACH_STEP(i, e)) {
-        const struct node *n = memory_node(e, i, GRAPH_ALLOCATE);
+        const struct model_node *n = memory_node(e, i, GRAPH_ALLOCATE);
         if (n && !there(n->memory))
             code = GRAPH_CONTEXT_DESTROYED;
         else if (n && n->memory->live && !(e->flags & GRAPH_FREE_ON_LAUNCH))
@@ -339,7 +339,7 @@ static void mark_all(const struct executable *e)
     if (graphs_enter())
         return;
     for (EACH_STEP(i, e)) {
-        const struct node *n;
+        const struct model_node *n;
         if ((n = memory_node(e, i, GRAPH_ALLOCATE)))
             mark(n->memory, true);
         else if ((n = memory_node(e, i, GRAPH_FREE)))
@@ -354,7 +354,7 @@ void memory_launched(const struct launch *l, int code)
     if (!e->uses_memory)
         return;
     for (EACH_STEP(i, e)) {
-        const struct node *n = memory_node(e, i, GRAPH_FREE);
+        const struct model_node *n = memory_node(e, i, GRAPH_FREE);
         if (!code && n && !of_executable(e, n->memory->block->ground))
             backing_freed(n->memory->block->ground, l->context, l->stream);
     }
@@ -392,7 +392,7 @@ static bool list_add(void ***list, size_t *count, void *item)
 static bool freed_in(const struct executable *e, const struct memory *m)
 {
     for (EACH_STEP(i, e)) {
-        const struct node *n = memory_node(e, i, GRAPH_FREE);
+        const struct model_node *n = memory_node(e, i, GRAPH_FREE);
         if (n && n->memory == m)
             return true;
     }
@@ -403,7 +403,7 @@ bool memory_executable(struct executable *e)
 {
     bool good = true;
     for (EACH_STEP(i, e)) {
-        const struct node *n = memory_node(e, i, GRAPH_ALLOCATE);
+        const struct model_node *n = memory_node(e, i, GRAPH_ALLOCATE);
         if (!n || !good)
             continue;
         good = list_add((void ***)(void *)&e->blocks, &e->block_count, n->memory->block) &&

@@ -10,11 +10,11 @@
 #include "cpu/client/graph/graph.h"
 #include "cpu/common/list.h"
 
-struct node;
+struct model_node;
 struct memory_block;
 struct memory;
 struct edge {
-    struct node *node;
+    struct model_node *node;
     struct graph_edge data;
 };
 struct edges {
@@ -22,7 +22,7 @@ struct edges {
     size_t count, room;
 };
 
-struct node {
+struct model_node {
     graph_node token;    /* 0: it is an executable's */
     graph_node original; /* the node that it is a copy of; 0: of none */
     struct graph *graph;
@@ -42,7 +42,7 @@ struct graph {
     graph_handle token; /* 0: it is an executable's */
     const struct executable *executable; /* whose it is; of graphs inside another one NULL */
     graph_handle original;
-    struct node *parent; /* the node whose child or body it is */
+    struct model_node *parent; /* the node whose child or body it is */
     struct list nodes;   /* in the order in which they were added */
     size_t count;
     unsigned captures; /* how many captures add nodes to it */
@@ -68,17 +68,17 @@ void graphs_defer(struct deferred *);
 
 /* Under the lock; NULL: no such thing. */
 struct graph *graph_of(graph_handle);
-struct node *node_of(graph_node);
+struct model_node *node_of(graph_node);
 
 /* for (EACH_NODE(n, g)) */
-#define NODE_AT(link) LIST_OBJECT(link, struct node, of_graph)
-#define EACH_NODE(name, g)                                \
-    struct node *name = NODE_AT(list_first(&(g)->nodes)); \
-    name;                                                 \
+#define NODE_AT(link) LIST_OBJECT(link, struct model_node, of_graph)
+#define EACH_NODE(name, g)                                      \
+    struct model_node *name = NODE_AT(list_first(&(g)->nodes)); \
+    name;                                                       \
     name = NODE_AT(list_next(&(g)->nodes, &name->of_graph))
 
 /* The graphs in a node, by number: its child, or its bodies. NULL: there are no more. */
-static inline struct graph *node_inner(const struct node *n, size_t i)
+static inline struct graph *node_inner(const struct model_node *n, size_t i)
 {
     if (n->child)
         return i ? NULL : n->child;
@@ -94,20 +94,20 @@ void graph_free(struct graph *);
 /* It or a child allocates or frees, or has conditions: no copy, no second executable. */
 bool graph_is_single(struct graph *);
 /* parameters is taken over. NULL: no memory; nothing is taken. */
-struct node *node_new(struct graph *, struct graph_parameters *, bool has_handle);
-bool node_connect(struct node *from, struct node *to, const struct graph_edge *);
+struct model_node *node_new(struct graph *, struct graph_parameters *, bool has_handle);
+bool node_connect(struct model_node *from, struct model_node *to, const struct graph_edge *);
 /* Adds a node whose parameters are prepared, behind nodes of the same graph. 1: a dependency is of another graph, or
    is there twice. The parameters are taken over only on success. */
-int node_add(struct graph *, struct node *const *before, const struct graph_edge *, size_t count,
-             struct graph_parameters *, struct node **);
+int node_add(struct graph *, struct model_node *const *before, const struct graph_edge *, size_t count,
+             struct graph_parameters *, struct model_node **);
 /* ---- order.c; under the lock ---- */
 
 /* Nodes in an order in which each follows those before it; the caller frees it. NULL with *cycle: there is none, and
    that node is one of a cycle. NULL without: no memory. */
-struct node **graph_order(struct graph *, struct node **cycle);
+struct model_node **graph_order(struct graph *, struct model_node **cycle);
 /* Sets `place` of those nodes, and of all that come before them, to 1, and of all others of the graph to 0. NULL, or a
    node of another graph, is passed over. False: no memory. */
-bool graph_mark_before(struct graph *, struct node *const *, size_t count);
+bool graph_mark_before(struct graph *, struct model_node *const *, size_t count);
 
 /* ---- parameters.c ---- */
 
@@ -125,15 +125,15 @@ int attributes_keep(struct graph_parameters *to, const struct graph_parameters *
 /* ---- condition.c; under the lock ---- */
 
 /* Makes the bodies of a node that has none; copies them if `like` is not NULL. false: no memory. */
-bool bodies_make(struct node *, const struct node *like, bool with_handles);
-void bodies_drop(struct node *);
+bool bodies_make(struct model_node *, const struct model_node *like, bool with_handles);
+void bodies_drop(struct model_node *);
 /* Whether such a node may be in the graph: 0, 1 or 801. Of a condition, finds its word. */
 int condition_admit(struct graph *, struct graph_parameters *);
 void condition_hold(struct condition_word *);
 void condition_drop(struct condition_word *);
 void conditions_drop(struct graph *); /* the handles that were created for it */
 /* Whether a graph that is to become an executable keeps the rules of conditions: 0, 1 or 801. */
-int conditions_check(struct graph *, struct node **cycle, bool *unused);
+int conditions_check(struct graph *, struct model_node **cycle, bool *unused);
 bool graph_has_conditions(struct graph *);
 
 /* ---- the same; not under the lock ---- */
@@ -141,7 +141,7 @@ bool graph_has_conditions(struct graph *);
 /* Gives the stream what sets the conditions of the graph that begins: depth 0, or the body of so many conditions. */
 int conditions_begin(struct graph *, unsigned depth, core_context *, core_stream);
 /* Gives the stream the condition with its bodies. */
-int condition_run(const struct node *, core_stream, int priority);
+int condition_run(const struct model_node *, core_stream, int priority);
 /* Gives the stream all nodes of the graph, one behind the other. */
 int nodes_run(struct graph *, core_stream, int priority);
 
@@ -153,14 +153,14 @@ int room_make(const struct graph_parameters *, struct memory_block **);
 void room_drop(struct memory_block *);
 /* The allocation of a node that is to be added to the graph, behind those nodes; fills in its address. *room is taken
    if it is needed. MEMORY_LACKS_ROOM: it is needed, and NULL. */
-int memory_new(struct graph *, struct node *const *before, size_t count, struct graph_parameters *,
+int memory_new(struct graph *, struct model_node *const *before, size_t count, struct graph_parameters *,
                struct memory_block **room, struct memory **);
 void memory_hold(struct memory *);
 void memory_drop(struct memory *);
 /* What a node that is added to the graph can free at that address; NULL: nothing. */
 struct memory *memory_to_free(struct graph *, uint64_t address);
 /* The node, which has been added, frees it. */
-void memory_freed_by(struct memory *, const struct node *);
+void memory_freed_by(struct memory *, const struct model_node *);
 /* The graph ends. */
 void ground_leave(struct graph *);
 

@@ -3,9 +3,9 @@
 
 #include "cpu/client/graph/model.h"
 
-struct node **graph_order(struct graph *g, struct node **cycle)
+struct model_node **graph_order(struct graph *g, struct model_node **cycle)
 {
-    struct node **order = malloc((g->count + 1) * sizeof *order);
+    struct model_node **order = malloc((g->count + 1) * sizeof *order);
     size_t done = 0, found = 0;
     *cycle = NULL;
     if (!order)
@@ -27,7 +27,7 @@ struct node **graph_order(struct graph *g, struct node **cycle)
 }
 
 /* Marks the node, if that is to be done, and puts it with those whose own predecessors are still to be marked. */
-static void mark(struct node *n, struct node **unvisited, size_t *count)
+static void mark(struct model_node *n, struct model_node **unvisited, size_t *count)
 {
     if (n->place)
         return;
@@ -35,9 +35,9 @@ static void mark(struct node *n, struct node **unvisited, size_t *count)
     unvisited[(*count)++] = n;
 }
 
-bool graph_mark_before(struct graph *g, struct node *const *nodes, size_t count)
+bool graph_mark_before(struct graph *g, struct model_node *const *nodes, size_t count)
 {
-    struct node **unvisited = malloc((g->count + 1) * sizeof *unvisited);
+    struct model_node **unvisited = malloc((g->count + 1) * sizeof *unvisited);
     size_t found = 0;
     if (!unvisited)
         return false;

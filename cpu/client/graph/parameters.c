@@ -334,7 +334,7 @@ int graph_get_attribute(graph_node token, int id, uint8_t value[64])
     int code = graphs_enter();
     if (code)
         return code;
-    struct node *n = node_of(token);
+    struct model_node *n = node_of(token);
     if (!n || n->parameters.kind != GRAPH_KERNEL || !attribute_of_nodes(id)) {
         code = CORE_INVALID_VALUE;
     } else {
@@ -351,7 +351,7 @@ int graph_get_attribute(graph_node token, int id, uint8_t value[64])
 }
 
 /* The node's attributes become these, if they suit its grid. */
-static int attributes_replace(struct node *n, const struct core_launch_attribute *attributes, uint32_t count,
+static int attributes_replace(struct model_node *n, const struct core_launch_attribute *attributes, uint32_t count,
                               bool cooperative)
 {
     struct graph_kernel with;
@@ -376,7 +376,7 @@ static bool says_no_cluster(int id, const uint8_t value[64])
     return cluster && !memcmp(value, none, sizeof none);
 }
 
-static int attribute_set(struct node *n, int id, const uint8_t value[64])
+static int attribute_set(struct model_node *n, int id, const uint8_t value[64])
 {
     struct graph_kernel *k = &n->parameters.kernel;
     if (id == LAUNCH_ATTRIBUTE_COOPERATIVE) {
@@ -406,9 +406,9 @@ static int attribute_check(core_context *context, struct core_launch_attribute *
     return node_only ? CORE_OK : core_launch_attribute_check(context, a);
 }
 
-static struct node *kernel_node(graph_node token)
+static struct model_node *kernel_node(graph_node token)
 {
-    struct node *n = node_of(token);
+    struct model_node *n = node_of(token);
     return n && n->parameters.kind == GRAPH_KERNEL ? n : NULL;
 }
 
@@ -418,7 +418,7 @@ int graph_set_attribute(graph_node token, int id, const uint8_t value[64])
     int code = graphs_enter();
     if (code)
         return code;
-    struct node *n = kernel_node(token);
+    struct model_node *n = kernel_node(token);
     core_context *context = n ? n->parameters.context : NULL;
     graphs_leave();
     if (!context || !attribute_of_nodes(id))
@@ -439,7 +439,7 @@ int graph_copy_attributes(graph_node to, graph_node from)
     int code = graphs_enter();
     if (code)
         return code;
-    struct node *target = node_of(to), *source = node_of(from);
+    struct model_node *target = node_of(to), *source = node_of(from);
     code = target && source && target->parameters.kind == GRAPH_KERNEL && source->parameters.kind == GRAPH_KERNEL
                ? attributes_replace(target, source->parameters.kernel.attributes,
                                     source->parameters.kernel.attribute_count, source->parameters.kernel.cooperative)

@@ -19,7 +19,7 @@ struct making {
     struct plan *plan;
     struct knowledge *known;   /* at the end of each step */
     uint32_t last[TRACKS_MOST]; /* the last step of each track */
-    struct node *cycle;
+    struct model_node *cycle;
 };
 
 static void merge(struct knowledge *to, const struct knowledge *from)
@@ -73,7 +73,7 @@ static bool steps_room(struct making *m)
 }
 
 /* before is kept in the step, or freed. */
-static int step_add(struct making *m, struct node *node, uint32_t *before, size_t count, uint32_t *index)
+static int step_add(struct making *m, struct model_node *node, uint32_t *before, size_t count, uint32_t *index)
 {
     struct plan *p = m->plan;
     struct knowledge known = { 0 };
@@ -114,7 +114,7 @@ static int step_add(struct making *m, struct node *node, uint32_t *before, size_
 static int graph_steps(struct making *m, struct graph *g, uint32_t root, uint32_t *end);
 
 /* A child's nodes, between what they wait for and what waits for them. n->place becomes the last step. */
-static int node_steps(struct making *m, struct node *n, uint32_t root)
+static int node_steps(struct making *m, struct model_node *n, uint32_t root)
 {
     uint32_t *before = malloc((n->before.count + 1) * sizeof *before), index = 0;
     size_t count = 0;
@@ -135,7 +135,7 @@ static int node_steps(struct making *m, struct node *n, uint32_t root)
 static int graph_steps(struct making *m, struct graph *g, uint32_t root, uint32_t *end)
 {
     size_t count = 0;
-    struct node **order = graph_order(g, &m->cycle);
+    struct model_node **order = graph_order(g, &m->cycle);
     int code = order ? CORE_OK : m->cycle ? CORE_INVALID_VALUE : CORE_OUT_OF_MEMORY;
     for (size_t i = 0; !code && i < g->count; i++)
         code = node_steps(m, order[i], root);
@@ -167,7 +167,7 @@ static void ends_find(struct making *m)
     }
 }
 
-int plan_make(struct plan *plan, struct graph *g, struct node **cycle)
+int plan_make(struct plan *plan, struct graph *g, struct model_node **cycle)
 {
     struct making m = { .plan = plan };
     *plan = (struct plan){ 0 };

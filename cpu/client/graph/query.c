@@ -14,7 +14,8 @@ struct rows {
     bool lossy;
 };
 
-static void row(struct rows *rows, const struct node *first, const struct node *second, const struct graph_edge *data)
+static void row(struct rows *rows, const struct model_node *first, const struct model_node *second,
+                const struct graph_edge *data)
 {
     static const struct graph_edge none;
     size_t at = rows->count++;
@@ -104,7 +105,7 @@ static int neighbours(graph_node token, bool after, graph_node *nodes, struct gr
     int code = graphs_enter();
     if (code)
         return code;
-    struct node *n = node_of(token);
+    struct model_node *n = node_of(token);
     const struct edges *list = !n ? NULL : after ? &n->after : &n->before;
     for (size_t i = 0; n && i < list->count; i++)
         row(&rows, list->items[i].node, NULL, &list->items[i].data);
@@ -131,7 +132,7 @@ int graph_kind_of(graph_node token, enum graph_kind *kind)
     int code = graphs_enter();
     if (code)
         return code;
-    struct node *n = node_of(token);
+    struct model_node *n = node_of(token);
     if (n)
         *kind = n->parameters.kind == GRAPH_COLLECTIVE ? GRAPH_EMPTY : n->parameters.kind;
     graphs_leave();
@@ -144,7 +145,7 @@ int graph_get(graph_node token, enum graph_kind kind, struct graph_parameters *o
     int code = graphs_enter();
     if (code)
         return code;
-    struct node *n = node_of(token);
+    struct model_node *n = node_of(token);
     if (n && n->parameters.kind == kind)
         *out = n->parameters;
     else

@@ -92,7 +92,7 @@ static uint32_t attributes_with(const struct graph_kernel *k, int priority, stru
     return count;
 }
 
-static int kernel_run(const struct node *n, core_stream stream, int priority)
+static int kernel_run(const struct model_node *n, core_stream stream, int priority)
 {
     core_context *context = n->parameters.context;
     const struct graph_kernel *k = &n->parameters.kernel;
@@ -130,7 +130,7 @@ static int set_run(core_context *context, core_stream stream, const struct graph
 
 /* What is allocated from here on, for a server that watches kernels. (The program's own view changes when the launch is
    made: memory.c.) */
-static int memory_note(const struct node *n, core_stream stream, enum core_extent_state state)
+static int memory_note(const struct model_node *n, core_stream stream, enum core_extent_state state)
 {
     return core_extent_note_in(n->parameters.context, stream, memory_address(n->memory), n->memory->size, state);
 }
@@ -141,7 +141,7 @@ static int collective_run(core_context *context, core_stream stream, const struc
                        : core_comm_call(context, stream, c->comm, &c->call);
 }
 
-int node_run(const struct node *n, core_stream stream, int priority)
+int node_run(const struct model_node *n, core_stream stream, int priority)
 {
     const struct graph_parameters *p = &n->parameters;
     switch (p->kind) {

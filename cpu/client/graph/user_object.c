@@ -117,7 +117,7 @@ static bool updated_make(struct graph *g, const struct graph *from)
     bool good = users_copy(g, from);
     g->updated = g->users;
     g->users = now;
-    struct node *other = NODE_AT(list_first(&from->nodes));
+    struct model_node *other = NODE_AT(list_first(&from->nodes));
     struct graph *inner;
     for (EACH_NODE(n, g)) {
         for (size_t i = 0; good && (inner = node_inner(n, i)); i++)
