@@ -86,10 +86,10 @@ static uint64_t blocks_of(const struct node_manager *node, int folder)
     return fstatvfs(folder, &fs) == 0 ? (uint64_t)fs.f_blocks * fs.f_frsize / BLOCK_BYTES / 2 : UINT64_MAX;
 }
 
-/* In the sweeper's thread, which knows no struct server of the loop's. */
+/* In the sweeper's thread, which knows no struct node_server of the loop's. */
 static void look_at(const struct node_manager *node, struct sweep_seen *seen)
 {
-    struct server *server = calloc(1, sizeof *server);
+    struct node_server *server = calloc(1, sizeof *server);
     if (!server)
         return;
     server->node = (struct node_manager *)(uintptr_t)node;
@@ -105,7 +105,7 @@ static void look_at(const struct node_manager *node, struct sweep_seen *seen)
 
 /* ---- the loop's side ---- */
 
-static void end_overfull(struct node_manager *node, struct server *server)
+static void end_overfull(struct node_manager *node, struct node_server *server)
 {
     char text[256];
     struct overfull *overfull = &node->overfull[node->next_overfull++ % NODE_OVERFULL];
@@ -129,12 +129,13 @@ static void look(struct loop_timer *timer, void *context)
     if (!sweep_answers(node, seen, &count))
         return;
     for (size_t i = 0; i < count; i++) {
-        struct server *server = seen[i].over ? server_find(node, seen[i].id) : NULL;
+        struct node_server *server = seen[i].over ? server_find(node, seen[i].id) : NULL;
         if (server && server->state != CTL_SERVER_STOPPING)
             end_overfull(node, server);
     }
     count = 0;
-    for (const struct server *server = node->servers; server && count < CTL_MAX_NODE_SERVERS; server = server->next)
+    for (const struct node_server *server = node->servers; server && count < CTL_MAX_NODE_SERVERS;
+         server = server->next)
         seen[count++] = (struct sweep_seen){ .id = server->id, .user = server->user, .own = server->own };
     sweep_look(node, seen, count);
 }

@@ -15,7 +15,7 @@
 
 void bridge_begin(struct node_manager *node, uint64_t order, const node_bridge *wish)
 {
-    struct server *source = server_find(node, wish->source), *target = server_find(node, wish->target);
+    struct node_server *source = server_find(node, wish->source), *target = server_find(node, wish->target);
     char text[CTL_MAX_TEXT + 1] = "";
     int ends[2];
     ctl_code code = CTL_OK;

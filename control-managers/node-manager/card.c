@@ -55,14 +55,14 @@ static void card_announce(const struct node_manager *node, const struct node_gpu
         close(fd);
 }
 
-bool card_files(const struct server *server, const struct node_gpu *gpu, char word[NODE_PATH_SIZE],
+bool card_files(const struct node_server *server, const struct node_gpu *gpu, char word[NODE_PATH_SIZE],
                 char report[NODE_PATH_SIZE])
 {
     return gpu->software && card_shared() && card_path(server->node, gpu, word) &&
            own_folder(server, CARD_REPORT, report) == 0;
 }
 
-void card_begin(const struct server *server) { own_discard(server, CARD_REPORT); }
+void card_begin(const struct node_server *server) { own_discard(server, CARD_REPORT); }
 
 void card_remove(const struct node_manager *node, const struct node_gpu *gpu)
 {
@@ -72,7 +72,7 @@ void card_remove(const struct node_manager *node, const struct node_gpu *gpu)
 }
 
 /* The code of a fault that the server has reported; 0: none. */
-static int card_reported(const struct server *server)
+static int card_reported(const struct node_server *server)
 {
     int code = 0, fd = own_open_file(server, CARD_REPORT);
     if (fd < 0)
@@ -82,11 +82,11 @@ static int card_reported(const struct server *server)
     return n == sizeof code && code > 0 ? code : 0;
 }
 
-static void card_fault(struct node_manager *node, struct node_gpu *gpu, int code, struct server *culprit)
+static void card_fault(struct node_manager *node, struct node_gpu *gpu, int code, struct node_server *culprit)
 {
     char own[CTL_MAX_TEXT + 1], others[CTL_MAX_TEXT + 1];
     unsigned servers = 0;
-    for (struct server *server = node->servers; server; server = server->next)
+    for (struct node_server *server = node->servers; server; server = server->next)
         servers += server_has_gpu(server, gpu);
     gpu->state = CTL_GPU_FAULTY;
     snprintf(gpu->text, sizeof gpu->text,
@@ -101,7 +101,7 @@ static void card_fault(struct node_manager *node, struct node_gpu *gpu, int code
              "a fault (CUDA error %d) of another tenant's program on GPU %s, which several tenants share, ended the "
              "work of all of them; start the program again",
              code, gpu->id);
-    for (struct server *server = node->servers, *next; server; server = next) {
+    for (struct node_server *server = node->servers, *next; server; server = next) {
         next = server->next;
         if (server_has_gpu(server, gpu))
             server_fault(server, server == culprit ? CTL_LOST : CTL_NEIGHBOUR, server == culprit ? own : others);
@@ -109,9 +109,9 @@ static void card_fault(struct node_manager *node, struct node_gpu *gpu, int code
 }
 
 /* Of those that are on the GPU, the first for which that holds; NULL: none. */
-static struct server *card_server(const struct node_manager *node, const struct node_gpu *gpu, bool reported)
+static struct node_server *card_server(const struct node_manager *node, const struct node_gpu *gpu, bool reported)
 {
-    for (struct server *server = node->servers; server; server = server->next)
+    for (struct node_server *server = node->servers; server; server = server->next)
         if (server_has_gpu(server, gpu) && (!reported || card_reported(server)))
             return server;
     return NULL;
@@ -124,7 +124,7 @@ static void card_look(struct loop_timer *timer, void *context)
         struct node_gpu *gpu = &node->gpus[i];
         if (!gpu->software)
             continue;
-        struct server *server = card_server(node, gpu, gpu->state == CTL_GPU_READY);
+        struct node_server *server = card_server(node, gpu, gpu->state == CTL_GPU_READY);
         if (gpu->state == CTL_GPU_READY && server) {
             card_fault(node, gpu, card_reported(server), server);
         } else if (gpu->state == CTL_GPU_FAULTY && !server) {

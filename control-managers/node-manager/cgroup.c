@@ -73,7 +73,7 @@ void cgroup_open(void)
     }
 }
 
-static bool folder_of(const struct server *server, char path[NODE_PATH_SIZE])
+static bool folder_of(const struct node_server *server, char path[NODE_PATH_SIZE])
 {
     struct stat st;
     if (!base[0] || stat(server->node->servers_path, &st) != 0)
@@ -83,7 +83,7 @@ static bool folder_of(const struct server *server, char path[NODE_PATH_SIZE])
                     (unsigned long long)server->id) < NODE_PATH_SIZE;
 }
 
-static void put_memory(const struct server *server, bool software, const char *folder)
+static void put_memory(const struct node_server *server, bool software, const char *folder)
 {
     char text[32];
     snprintf(text, sizeof text, "%llu",
@@ -92,14 +92,14 @@ static void put_memory(const struct server *server, bool software, const char *f
     put(folder, "memory.max", text);
 }
 
-void cgroup_limit(const struct server *server, bool software)
+void cgroup_limit(const struct node_server *server, bool software)
 {
     char folder[NODE_PATH_SIZE];
     if (folder_of(server, folder))
         put_memory(server, software, folder);
 }
 
-int cgroup_make(const struct server *server, bool software)
+int cgroup_make(const struct node_server *server, bool software)
 {
     char folder[NODE_PATH_SIZE], path[NODE_PATH_SIZE + 32], text[32];
     const struct node_config *config = server->node->config;
@@ -113,7 +113,7 @@ int cgroup_make(const struct server *server, bool software)
     return open(path, O_WRONLY | O_CLOEXEC);
 }
 
-void cgroup_remove(const struct server *server)
+void cgroup_remove(const struct node_server *server)
 {
     char folder[NODE_PATH_SIZE];
     if (!folder_of(server, folder))

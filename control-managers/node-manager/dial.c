@@ -108,7 +108,7 @@ static void connected(uv_work_t *work, int status)
 {
     struct dial *dial = work->data;
     struct node_manager *node = dial->node;
-    struct server *source = node ? server_find(node, dial->source) : NULL;
+    struct node_server *source = node ? server_find(node, dial->source) : NULL;
     if (node) {
         struct dial **at = &node->dials;
         while (*at != dial)
@@ -137,7 +137,7 @@ static void connected(uv_work_t *work, int status)
 static void begin(struct node_manager *node, const struct dial *wanted)
 {
     const uint64_t order = wanted->order;
-    const struct server *source = server_find(node, wanted->source);
+    const struct node_server *source = server_find(node, wanted->source);
     struct dial *dial = source && source->controlled ? malloc(sizeof *dial) : NULL;
     if (!dial) {
         node_report_order(node, order, source ? CTL_NOT_SUPPORTED : CTL_NOT_FOUND,

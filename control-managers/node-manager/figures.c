@@ -43,7 +43,7 @@ static bool sum(int fd, uint64_t all[FIGURES])
     return read_at(fd, &again, sizeof again, offsetof(struct ledger, folds)) && again == folds;
 }
 
-void figures_look(struct server *server)
+void figures_look(struct node_server *server)
 {
     uint64_t all[FIGURES], epoch = server->process.started << 22 | (uint64_t)server->process.pid;
     u_quad_t *kept = (u_quad_t *)&server->figures;

@@ -23,14 +23,14 @@ enum { MAX_LOG = 16 << 20, CUT_LOG = 256 << 10, MAX_LINES = 1000 };
 
 /* ---- what it is given ---- */
 
-static int files_open_there(const struct server *server, const char *name)
+static int files_open_there(const struct node_server *server, const char *name)
 {
     char path[NODE_PATH_SIZE];
     return state_folder(server, name, path) == 0 ? open(path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
                                                  : -1;
 }
 
-static void set_aside(const struct server *server, const char *name)
+static void set_aside(const struct node_server *server, const char *name)
 {
     char path[NODE_PATH_SIZE];
     int folder = state_folder(server, "", path) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
@@ -42,7 +42,7 @@ static void set_aside(const struct server *server, const char *name)
         close(folder);
 }
 
-int files_open(const struct server *server, const char *name, bool anew)
+int files_open(const struct node_server *server, const char *name, bool anew)
 {
     char path[NODE_PATH_SIZE];
     struct stat st;
@@ -60,7 +60,7 @@ int files_open(const struct server *server, const char *name, bool anew)
 }
 
 /* A file that a server appends to: what is too long is cut to its end. */
-static void bound_file(const struct server *server, const char *name)
+static void bound_file(const struct node_server *server, const char *name)
 {
     static char kept[CUT_LOG];
     struct stat st;
@@ -76,14 +76,14 @@ static void bound_file(const struct server *server, const char *name)
         close(fd);
 }
 
-void files_bound(const struct server *server)
+void files_bound(const struct node_server *server)
 {
     bound_file(server, LOG_NAME);
     bound_file(server, LOG_PREVIOUS); /* something of the process before may be left, and write on */
     bound_file(server, "output");
 }
 
-void files_turn_log(const struct server *server)
+void files_turn_log(const struct node_server *server)
 {
     char now[NODE_PATH_SIZE], before[NODE_PATH_SIZE];
     struct stat st;
@@ -167,7 +167,7 @@ static void prune_logs(const char *path, size_t keep)
 
 /* Copies the end of the file into FOLDER/<id>-<vm>END. It is not renamed: a process that is left of the server may
    write on. */
-static bool keep_end(const struct server *server, const char *name, const char *folder, const char *end,
+static bool keep_end(const struct node_server *server, const char *name, const char *folder, const char *end,
                      char kept_as[NODE_PATH_SIZE])
 {
     const uint64_t most = server->node->config->log_size;
@@ -191,7 +191,7 @@ static bool keep_end(const struct server *server, const char *name, const char *
     return kept;
 }
 
-bool files_keep_log(const struct server *server, char kept_as[NODE_PATH_SIZE])
+bool files_keep_log(const struct node_server *server, char kept_as[NODE_PATH_SIZE])
 {
     const int64_t most = server->node->config->logs_kept;
     char folder[NODE_PATH_SIZE], previous[NODE_PATH_SIZE], error[EXPLAIN_SIZE];
@@ -204,7 +204,7 @@ bool files_keep_log(const struct server *server, char kept_as[NODE_PATH_SIZE])
     return kept;
 }
 
-void server_write_keys(struct server *server)
+void server_write_keys(struct node_server *server)
 {
     const struct node_manager *node = server->node;
     char text[CTL_MAX_KEY * 2 + CTL_MAX_KEY / 32 + 1], error[EXPLAIN_SIZE];
@@ -237,7 +237,7 @@ static const char *last_cause(char *text)
     return cause ? cause : last;
 }
 
-void files_last_words(const struct server *server, char *out, size_t size)
+void files_last_words(const struct node_server *server, char *out, size_t size)
 {
     char path[NODE_PATH_SIZE], text[2048];
     *out = '\0';
@@ -257,7 +257,7 @@ void files_last_words(const struct server *server, char *out, size_t size)
     protocol_text_clean(out);
 }
 
-static bool add_address(struct server *server, const char *uri)
+static bool add_address(struct node_server *server, const char *uri)
 {
     const struct node_manager *node = server->node;
     char path[NODE_PATH_SIZE];
@@ -294,7 +294,7 @@ static bool add_address(struct server *server, const char *uri)
 
 /* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is
  * ready. */
-bool files_read_addresses(struct server *server)
+bool files_read_addresses(struct node_server *server)
 {
     static const char said[] = "listening on ";
     unsigned shown;

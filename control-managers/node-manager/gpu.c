@@ -95,7 +95,7 @@ struct node_gpu *node_gpu(struct node_manager *node, const char *id)
     return NULL;
 }
 
-bool server_has_gpu(const struct server *server, const struct node_gpu *gpu)
+bool server_has_gpu(const struct node_server *server, const struct node_gpu *gpu)
 {
     for (unsigned i = 0; i < server->gpu_count; i++)
         if (strcmp(server->gpus[i], gpu->id) == 0)
@@ -103,7 +103,7 @@ bool server_has_gpu(const struct server *server, const struct node_gpu *gpu)
     return false;
 }
 
-const char *server_gpus(const struct server *server, char out[SERVER_GPUS_SIZE])
+const char *server_gpus(const struct node_server *server, char out[SERVER_GPUS_SIZE])
 {
     size_t at = 0;
     *out = '\0';
@@ -112,7 +112,7 @@ const char *server_gpus(const struct server *server, char out[SERVER_GPUS_SIZE])
     return out;
 }
 
-bool server_is_software(const struct server *server)
+bool server_is_software(const struct node_server *server)
 {
     const struct node_gpu *gpu = node_gpu(server->node, server->gpus[0]);
     return gpu && gpu->software;

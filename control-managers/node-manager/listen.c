@@ -58,7 +58,7 @@ int listen_make(const struct node_manager *node, unsigned *port, char *error)
     return fd;
 }
 
-int listen_make_unix(const struct server *server)
+int listen_make_unix(const struct node_server *server)
 {
     struct sockaddr_un at = { .sun_family = AF_UNIX };
     char path[NODE_PATH_SIZE];

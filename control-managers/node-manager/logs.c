@@ -164,7 +164,7 @@ static size_t reads_under_way(const struct node_manager *node)
 
 void log_begin(struct node_manager *node, uint64_t order, const ctl_log_wish *wish)
 {
-    const struct server *server = server_find(node, wish->server);
+    const struct node_server *server = server_find(node, wish->server);
     struct log_read *read = calloc(1, sizeof *read);
     if (!read)
         return; /* the asker's time runs out */

@@ -211,7 +211,7 @@ static void on_stop(int number, void *context)
         return;
     }
     daemon->stopping = true;
-    for (struct server *server = daemon->node.servers, *next; server; server = next) {
+    for (struct node_server *server = daemon->node.servers, *next; server; server = next) {
         next = server->next;
         server_stop(server, 0, CTL_LOST, "the node is being shut down");
     }

@@ -37,7 +37,7 @@ static void report_figures(struct loop_timer *timer, void *context)
 {
     struct node_manager *node = context;
     uint64_t begun = uv_hrtime();
-    for (struct server *server = node->servers; server; server = server->next)
+    for (struct node_server *server = node->servers; server; server = server->next)
         if (server->state == CTL_SERVER_RUNNING) {
             workers_look(server);
             if (!node->registered)
@@ -72,7 +72,7 @@ static void take_start(struct node_manager *node, uint64_t number, const ctl_ser
                        size_t gpu_count)
 {
     char text[CTL_MAX_TEXT + 1] = "";
-    struct server *server = server_find(node, spec->id);
+    struct node_server *server = server_find(node, spec->id);
     if (server) {
         if (server->state == CTL_SERVER_STARTING)
             server->start_order = number;
@@ -101,7 +101,7 @@ static void take_start(struct node_manager *node, uint64_t number, const ctl_ser
 
 static void take_stop(struct node_manager *node, uint64_t number, const node_stop *stop)
 {
-    struct server *server = server_find(node, stop->server);
+    struct node_server *server = server_find(node, stop->server);
     if (!server) {
         node_report_order(node, number, CTL_OK, "");
         return;
@@ -118,7 +118,7 @@ static void take_keys(struct node_manager *node, uint64_t number, const void *ke
     }
     memcpy(node->keys, keys, size);
     node->keys_size = size;
-    for (struct server *server = node->servers; server; server = server->next)
+    for (struct node_server *server = node->servers; server; server = server->next)
         server_write_keys(server);
     if (number)
         node_report_order(node, number, CTL_OK, "");
@@ -126,7 +126,7 @@ static void take_keys(struct node_manager *node, uint64_t number, const void *ke
 
 static void take_limit(struct node_manager *node, uint64_t number, const node_limit *limit)
 {
-    struct server *server = server_find(node, limit->server);
+    struct node_server *server = server_find(node, limit->server);
     if (!server)
         node_report_order(node, number, CTL_NOT_FOUND, "there is no such server");
     else if (server->sms == limit->sms && server->memory == limit->memory)
@@ -138,7 +138,7 @@ static void take_limit(struct node_manager *node, uint64_t number, const node_li
 
 static void take_resize(struct node_manager *node, uint64_t number, const node_resize *resize)
 {
-    struct server *server = server_find(node, resize->server);
+    struct node_server *server = server_find(node, resize->server);
     if (server)
         share_change(server, number, resize);
     else
@@ -147,7 +147,7 @@ static void take_resize(struct node_manager *node, uint64_t number, const node_r
 
 static void take_end_program(struct node_manager *node, uint64_t number, const node_end_program *end)
 {
-    struct server *server = server_find(node, end->server);
+    struct node_server *server = server_find(node, end->server);
     char name[32];
     snprintf(name, sizeof name, "%llu", (unsigned long long)end->prog);
     int failure = server && end->prog ? own_mark(server, "revoked", name) : 0;
@@ -166,7 +166,7 @@ static void take_end_program(struct node_manager *node, uint64_t number, const n
 
 static void take_served(struct node_manager *node, uint64_t number, const node_served *asked)
 {
-    struct server *server = server_find(node, asked->server);
+    struct node_server *server = server_find(node, asked->server);
     if (server && asked->prog)
         served_ask(server, asked->prog);
     node_report_order(node, number, CTL_OK, "");
@@ -254,7 +254,7 @@ static void registered(void *context, int error, const char *why, void *object)
         log_info("event=registered cluster=%s", result->cluster);
         node->registered = true;
         take_keys(node, 0, result->ticket_key.ticket_key_val, result->ticket_key.ticket_key_len);
-        for (struct server *server = node->servers; server; server = server->next) {
+        for (struct node_server *server = node->servers; server; server = server->next) {
             node_report_share(node, server);
             figures_look(server);
             node_report_usage(node, server);
@@ -286,7 +286,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     for (unsigned i = 0; i < node->address_count; i++)
         addresses[i] = node->addresses[i];
     ctl_server_report *servers = calloc(CTL_MAX_NODE_SERVERS, sizeof *servers);
-    for (struct server *server = node->servers; servers && server && count < CTL_MAX_NODE_SERVERS;
+    for (struct node_server *server = node->servers; servers && server && count < CTL_MAX_NODE_SERVERS;
          server = server->next) {
         workers_look(server);
         server_fill(server, &servers[count++]);
@@ -325,7 +325,7 @@ int node_open(struct node_manager *node, char *error)
     if (failure)
         return failure;
     state_load(node);
-    for (struct server *server = node->servers, *next; server; server = next) {
+    for (struct node_server *server = node->servers, *next; server; server = next) {
         next = server->next;
         server_adopt(server);
     }

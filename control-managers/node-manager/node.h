@@ -24,8 +24,8 @@
  *   gpu*.c     the GPUs of this machine; card.c: faults that take a whole one; mps.c: NVIDIA MPS
  *
  * All of it runs in the loop's thread, but for the sweeper. No tenant may hold that thread up: nothing in it removes,
- * cuts or counts what a GPU server has written, and nothing waits until it is on the disk. A struct server is there
- * from the order to start it until its end was reported; its folder STATE/servers/<id> as long.
+ * cuts or counts what a GPU server has written, and nothing waits until it is on the disk. A struct node_server is
+ * there from the order to start it until its end was reported; its folder STATE/servers/<id> as long.
  */
 #ifndef FLYT_NODE_NODE_H
 #define FLYT_NODE_NODE_H
@@ -68,9 +68,9 @@ struct node_gpu {
 struct node_manager;
 struct share; /* shares.c: the connection over which its share is changed */
 
-struct server {
+struct node_server {
     struct node_manager *node;
-    struct server *next;
+    struct node_server *next;
     /* As ordered. */
     uint64_t id, program, memory; /* memory, sms: of each of its GPUs */
     char vm[CTL_MAX_NAME + 1], vm_address[CTL_MAX_HOST + 1];
@@ -148,7 +148,7 @@ struct node_manager {
     char root_path[NODE_PATH_SIZE]; /* an empty folder (sandbox.h) */
     struct node_gpu gpus[CTL_MAX_GPUS];
     unsigned gpu_count;
-    struct server *servers;
+    struct node_server *servers;
     uint8_t keys[CTL_MAX_KEY];
     size_t keys_size;
     uint64_t incarnation, manager_incarnation, last_order;
@@ -173,39 +173,39 @@ void node_close(struct node_manager *);
 void node_gpu_fill(struct node_gpu *, ctl_gpu *);
 struct node_gpu *node_gpu(struct node_manager *, const char *id);
 /* Of a server: whether the GPU is one of its, and their ids with commas between them. */
-bool server_has_gpu(const struct server *, const struct node_gpu *);
-const char *server_gpus(const struct server *, char out[SERVER_GPUS_SIZE]);
-bool server_is_software(const struct server *); /* its GPUs are software GPUs */
+bool server_has_gpu(const struct node_server *, const struct node_gpu *);
+const char *server_gpus(const struct node_server *, char out[SERVER_GPUS_SIZE]);
+bool server_is_software(const struct node_server *); /* its GPUs are software GPUs */
 
 /* reports.c: each of these queues a report, and sends it when it can */
-void node_report_server(struct node_manager *, const struct server *);
+void node_report_server(struct node_manager *, const struct node_server *);
 void node_report_order(struct node_manager *, uint64_t number, ctl_code, const char *text);
 void node_report_gpu(struct node_manager *, const struct node_gpu *);
-void node_report_share(struct node_manager *, const struct server *);
-void node_report_usage(struct node_manager *, const struct server *); /* as figures_look found it */
+void node_report_share(struct node_manager *, const struct node_server *);
+void node_report_usage(struct node_manager *, const struct node_server *); /* as figures_look found it */
 /* No worker serves the program any more. ended: since then; 0: it is not known; negative: a worker serves it. */
-void node_report_left(const struct server *, uint64_t program, int64_t ended, uint32_t fault);
+void node_report_left(const struct node_server *, uint64_t program, int64_t ended, uint32_t fault);
 void reports_fit(struct node_manager *); /* drops those that a cluster manager of manager_minor does not know */
 void reports_add(struct node_manager *, const node_report_body *); /* copies it */
 void reports_send(struct node_manager *);                          /* what waits; after registering */
 void reports_drop_all(struct node_manager *);
-void server_fill(struct server *, ctl_server_report *); /* pointers into *server; addresses are malloced */
+void server_fill(struct node_server *, ctl_server_report *); /* pointers into *server; addresses are malloced */
 
 /* server.c */
-struct server *server_find(struct node_manager *, uint64_t id);
+struct node_server *server_find(struct node_manager *, uint64_t id);
 /* Begins to start it, on these GPUs. 0, or -errno with *error: then nothing is left of it. */
 int server_create(struct node_manager *, const ctl_server_spec *, char *const *gpus, size_t count, uint64_t order,
                   char *error);
-void server_stop(struct server *, unsigned grace_ms, ctl_code why, const char *text);
+void server_stop(struct node_server *, unsigned grace_ms, ctl_code why, const char *text);
 /* Ends it at once, and for good, because of a fault of its GPU. */
-void server_fault(struct server *, ctl_code why, const char *text);
-void server_adopt(struct server *);    /* of state_load: takes it over, or starts it again */
+void server_fault(struct node_server *, ctl_code why, const char *text);
+void server_adopt(struct node_server *);       /* of state_load: takes it over, or starts it again */
 void server_forget_all(struct node_manager *); /* at the end: frees, leaves the processes alone */
 
 /* start.c */
 /* Whether GPU servers take TLS only, of what comes over TCP. */
 bool node_servers_tls(const struct node_manager *);
-int server_make_process(struct server *, char *error);
+int server_make_process(struct node_server *, char *error);
 
 /* region.c: memory that virtual machines of this host share with their GPU servers */
 void regions_make(const struct node_manager *);
@@ -217,7 +217,7 @@ void region_file(const char *argument, char path[NODE_PATH_SIZE]);
 
 /* users.c */
 /* Before it begins: gives it a user id, if servers get their own, and its folder to that user. False: own_give. */
-bool users_take(struct server *);
+bool users_take(struct node_server *);
 /* That of servers which share more than a GPU's memory with each other: the files of MPS. */
 uid_t users_shared(const struct node_manager *);
 
@@ -225,9 +225,9 @@ uid_t users_shared(const struct node_manager *);
 void cgroup_close(void); /* removes the folder of the groups, unless a server is still in one */
 void cgroup_open(void);  /* says what is missing */
 /* Makes that of a server, with its bounds. A descriptor to which a process writes "0" to enter it; -1: none. */
-int cgroup_make(const struct server *, bool software);
-void cgroup_limit(const struct server *, bool software); /* its bound on memory, as its share is now */
-void cgroup_remove(const struct server *);
+int cgroup_make(const struct node_server *, bool software);
+void cgroup_limit(const struct node_server *, bool software); /* its bound on memory, as its share is now */
+void cgroup_remove(const struct node_server *);
 /* What a tenant's programs may have of the host's memory, bytes. */
 uint64_t node_host_memory(const struct node_config *);
 
@@ -236,19 +236,19 @@ uint64_t node_host_memory(const struct node_config *);
 /* A socket that listens on virt-server.listen-address, at any port; -1 with *error. *port: which. */
 int listen_make(const struct node_manager *, unsigned *port, char *error);
 /* One for programs of this machine; -1: its path is longer than a socket's name may be, or it has been said why. */
-int listen_make_unix(const struct server *);
+int listen_make_unix(const struct node_server *);
 
 /* shares.c */
 #define SHARE_NAME "c" /* of the control socket, in the folder that only the node manager sees */
 /* The socket on which a server that is about to begin takes orders; -1: it has been said why not. */
-int share_listen(const struct server *);
-void share_begin(struct server *);                   /* it runs: asks what it has */
-void share_end(struct server *, const char *why);    /* its process has ended */
-void share_forget(struct server *);                  /* before it is freed */
-void share_change(struct server *, uint64_t order, const node_resize *);
+int share_listen(const struct node_server *);
+void share_begin(struct node_server *);                /* it runs: asks what it has */
+void share_end(struct node_server *, const char *why); /* its process has ended */
+void share_forget(struct node_server *);               /* before it is freed */
+void share_change(struct node_server *, uint64_t order, const node_resize *);
 /* Gives the server an end of a bridge, as soon as it answers; takes fd over. order: of the cluster manager, which is
    answered; 0: none. */
-void share_bridge(struct server *, uint64_t program, bool departs, int fd, uint64_t order);
+void share_bridge(struct node_server *, uint64_t program, bool departs, int fd, uint64_t order);
 /* Gives it connections to `address`, where the program may leave to, or `links`: for links of the program; takes them
    over. Else as share_bridge. */
 struct share_gift {
@@ -258,10 +258,10 @@ struct share_gift {
     unsigned count;
     bool links;
 };
-void share_connections(struct server *, const struct share_gift *);
+void share_connections(struct node_server *, const struct share_gift *);
 /* The share that a server has; while a change is not settled, the larger of the old and the new one. */
-uint32_t share_bound_sms(const struct server *);
-uint64_t share_bound_memory(const struct server *); /* of each of its GPUs */
+uint32_t share_bound_sms(const struct node_server *);
+uint64_t share_bound_memory(const struct node_server *); /* of each of its GPUs */
 
 /* bridges.c */
 void bridge_begin(struct node_manager *, uint64_t order, const node_bridge *);
@@ -281,49 +281,50 @@ void logs_forget_all(struct node_manager *); /* at the end: nobody waits for the
 #define LOG_NAME     "log"
 #define LOG_PREVIOUS "log.1"
 #define COMM_BOOK_NAME "comms"
-void server_write_keys(struct server *);
+void server_write_keys(struct node_server *);
 /* One for the server to write; anew: an empty one. A descriptor; -1 and errno. */
-int files_open(const struct server *, const char *name, bool anew);
+int files_open(const struct node_server *, const char *name, bool anew);
 /* Cuts what a server has written into its log and output, where it is too much. For the sweeper. */
-void files_bound(const struct server *);
+void files_bound(const struct node_server *);
 /* Before its process is made: what the one before wrote becomes the previous log. */
-void files_turn_log(const struct server *);
+void files_turn_log(const struct node_server *);
 /* Keeps the ends of its logs when the server has gone, as STATE/logs/<id>-<vm>.log, which kept_as gets, and
    <id>-<vm>.log.1. False: it said nothing, or there is no room. */
-bool files_keep_log(const struct server *, char kept_as[NODE_PATH_SIZE]);
+bool files_keep_log(const struct node_server *, char kept_as[NODE_PATH_SIZE]);
 /* The folder of kept logs; false: its path is too long. */
 bool files_kept_folder(const struct node_manager *, char path[NODE_PATH_SIZE]);
 /* Of a file there: the server whose log, or previous log, it is; 0: it is another one. */
 uint64_t files_kept_id(const char *name, bool previous);
 /* Of the end of its log, for messages: the last line about an error, else the last line. */
-void files_last_words(const struct server *, char *out, size_t size);
+void files_last_words(const struct node_server *, char *out, size_t size);
 /* Whether it has said where it listens, and what its driver shows; it says all at once, when its first worker is
  * ready. */
-bool files_read_addresses(struct server *);
+bool files_read_addresses(struct node_server *);
 
 /* state.c */
-int state_save(const struct server *, char *error);
+int state_save(const struct node_server *, char *error);
 void state_load(struct node_manager *); /* fills node->servers with what lies in the state folder */
 /* Ends every server in the state folder, and waits for that: what does not end when asked is killed. For a node that
  * has no loop. */
 int state_end_servers(struct node_manager *, char *error);
-int state_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]); /* -ENAMETOOLONG */
+int state_folder(const struct node_server *, const char *name, char path[NODE_PATH_SIZE]); /* -ENAMETOOLONG */
 int state_make_folder(const char *path, mode_t, char *error);
 
 /* own.c: -1 and errno on failure */
-int own_folder(const struct server *, const char *name, char path[NODE_PATH_SIZE]); /* -ENAMETOOLONG */
-int own_open_folder(const struct server *);
-int own_open_file(const struct server *, const char *name);     /* a regular one, for reading */
-DIR *own_open_entries(const struct server *, const char *name); /* NULL: there is none */
+int own_folder(const struct node_server *, const char *name, char path[NODE_PATH_SIZE]); /* -ENAMETOOLONG */
+int own_open_folder(const struct node_server *);
+int own_open_file(const struct node_server *, const char *name);     /* a regular one, for reading */
+DIR *own_open_entries(const struct node_server *, const char *name); /* NULL: there is none */
 /* Moves it out of the folder, or the folder itself (""); the sweeper removes it. */
-void own_discard(const struct server *, const char *name);
-int own_write(const struct server *, const char *name, const void *, size_t, char *error); /* replaced atomically */
+void own_discard(const struct node_server *, const char *name);
+int own_write(const struct node_server *, const char *name, const void *, size_t,
+              char *error); /* replaced atomically */
 /* An empty file FOLDER/NAME in it, written now. 0 or -errno. */
-int own_mark(const struct server *, const char *folder, const char *name);
+int own_mark(const struct node_server *, const char *folder, const char *name);
 /* Makes all in it the user's; 0: our own. False: there is too much in it, or it cannot be. */
-bool own_give(const struct server *, uid_t user);
+bool own_give(const struct node_server *, uid_t user);
 /* All that lies on disk about it, state too. */
-void own_discard_all(const struct server *);
+void own_discard_all(const struct node_server *);
 
 /* sweep.c */
 /* One server, as the sweeper sees it. over: what it found. */
@@ -349,11 +350,11 @@ ctl_code bounds_check(const struct node_manager *, const char *vm, char *text);
 
 /* workers.c */
 /* figures.c: what its programs have done since its process began. While its folder is there. */
-void figures_look(struct server *);
+void figures_look(struct node_server *);
 /* How many serve a program, and what of the tenant's memory they hold. */
-void workers_look(struct server *);
+void workers_look(struct node_server *);
 /* Before it is started (again): who served whom, and what they held, said process ids that mean others from then on. */
-void workers_forget(const struct server *);
+void workers_forget(const struct node_server *);
 /* What a look at the workers has found: programs that they serve, and workers that have ended. */
 struct served_now {
     bool known;               /* else it could not be looked */
@@ -362,15 +363,15 @@ struct served_now {
     size_t count, left_count;
 };
 /* served.c */
-void served_seen(struct server *, struct served_now *); /* takes it over */
-void served_end(struct server *);                       /* its process has ended */
+void served_seen(struct node_server *, struct served_now *); /* takes it over */
+void served_end(struct node_server *);                       /* its process has ended */
 /* The cluster manager wants to know when no worker serves this program. */
-void served_ask(struct server *, uint64_t program);
-void served_forget(struct server *); /* before it is freed */
+void served_ask(struct node_server *, uint64_t program);
+void served_forget(struct node_server *); /* before it is freed */
 
 /* workers.c */
 /* Kills the workers that serve the program; how many there were. */
-unsigned workers_end(const struct server *, uint64_t program);
+unsigned workers_end(const struct node_server *, uint64_t program);
 
 /* gpu.c */
 int gpu_discover(struct node_manager *, char *error);
@@ -384,8 +385,9 @@ ctl_code gpu_check(struct node_manager *, const char *id, const ctl_server_spec 
 void card_watch(struct node_manager *);
 void card_remove(const struct node_manager *, const struct node_gpu *); /* its file, when no server is on it any more */
 /* Where a server reads what happened to its card, and where it reports its own faults. False: it need not. */
-bool card_files(const struct server *, const struct node_gpu *, char word[NODE_PATH_SIZE], char report[NODE_PATH_SIZE]);
-void card_begin(const struct server *); /* before it begins: forgets what an earlier process reported */
+bool card_files(const struct node_server *, const struct node_gpu *, char word[NODE_PATH_SIZE],
+                char report[NODE_PATH_SIZE]);
+void card_begin(const struct node_server *); /* before it begins: forgets what an earlier process reported */
 
 /* mps.c: whether NVIDIA MPS runs as Flyt needs it; *text says what is wrong, and what to do. */
 bool mps_ready(const char *pipe_directory, char *text);

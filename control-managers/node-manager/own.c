@@ -20,14 +20,14 @@
 
 enum { GIVE_DEPTH = 4, GIVE_MOST = 10000 };
 
-int own_folder(const struct server *server, const char *name, char path[NODE_PATH_SIZE])
+int own_folder(const struct node_server *server, const char *name, char path[NODE_PATH_SIZE])
 {
     char inner[300];
     snprintf(inner, sizeof inner, "%s%s%.255s", server->own ? "own" : "", server->own && *name ? "/" : "", name);
     return state_folder(server, inner, path);
 }
 
-int own_open_folder(const struct server *server)
+int own_open_folder(const struct node_server *server)
 {
     char path[NODE_PATH_SIZE];
     struct stat st;
@@ -47,7 +47,7 @@ int own_open_folder(const struct server *server)
     return -1;
 }
 
-int own_open_file(const struct server *server, const char *name)
+int own_open_file(const struct node_server *server, const char *name)
 {
     struct stat st;
     int folder = own_open_folder(server);
@@ -60,7 +60,7 @@ int own_open_file(const struct server *server, const char *name)
     return -1;
 }
 
-DIR *own_open_entries(const struct server *server, const char *name)
+DIR *own_open_entries(const struct node_server *server, const char *name)
 {
     int folder = own_open_folder(server);
     int fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -73,7 +73,7 @@ DIR *own_open_entries(const struct server *server, const char *name)
 }
 
 /* The name may be that of a file of any size, or of a folder. */
-static void discard(const struct server *server, int folder, const char *name)
+static void discard(const struct node_server *server, int folder, const char *name)
 {
     int failure = sweep_aside(server->node, folder, name);
     if (failure && failure != -ENOENT)
@@ -81,7 +81,7 @@ static void discard(const struct server *server, int folder, const char *name)
                     strerror(-failure));
 }
 
-void own_discard(const struct server *server, const char *name)
+void own_discard(const struct node_server *server, const char *name)
 {
     char path[NODE_PATH_SIZE];
     bool itself = !*name;
@@ -96,7 +96,7 @@ void own_discard(const struct server *server, const char *name)
 
 /* Gives the file `temporary` its name. What had the name may be large, and is not removed here: the two change places.
    0 or -errno. */
-static int put_in_place(const struct server *server, int folder, const char *temporary, const char *name)
+static int put_in_place(const struct node_server *server, int folder, const char *temporary, const char *name)
 {
     if (renameat2(folder, temporary, folder, name, RENAME_EXCHANGE) == 0) {
         discard(server, folder, temporary);
@@ -106,7 +106,7 @@ static int put_in_place(const struct server *server, int folder, const char *tem
     return renameat(folder, temporary, folder, name) == 0 ? 0 : -errno;
 }
 
-int own_write(const struct server *server, const char *name, const void *bytes, size_t size, char *error)
+int own_write(const struct node_server *server, const char *name, const void *bytes, size_t size, char *error)
 {
     char temporary[64];
     int folder = own_open_folder(server), failure = 0;
@@ -130,7 +130,7 @@ int own_write(const struct server *server, const char *name, const void *bytes, 
     return failure ? explain(error, failure, "writing %s: %s", name, strerror(-failure)) : 0;
 }
 
-int own_mark(const struct server *server, const char *folder, const char *name)
+int own_mark(const struct node_server *server, const char *folder, const char *name)
 {
     int own = own_open_folder(server), inner = -1, fd = -1;
     if (own >= 0 && mkdirat(own, folder, 0700) == 0 && server->user &&
@@ -180,7 +180,7 @@ static bool give_entries(int folder, uid_t user, gid_t group, unsigned depth, un
     return good;
 }
 
-bool own_give(const struct server *server, uid_t given)
+bool own_give(const struct node_server *server, uid_t given)
 {
     uid_t user = given ? given : geteuid();
     gid_t group = given ? (gid_t)given : getegid();
@@ -199,7 +199,7 @@ bool own_give(const struct server *server, uid_t given)
 
 /* ---- removing ---- */
 
-void own_discard_all(const struct server *server)
+void own_discard_all(const struct node_server *server)
 {
     char name[32];
     int servers = open(server->node->servers_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -12,7 +12,7 @@
 
 enum { CALL_MS = CTL_CALL_SECONDS * 1000 };
 
-void server_fill(struct server *server, ctl_server_report *out)
+void server_fill(struct node_server *server, ctl_server_report *out)
 {
     *out = (ctl_server_report){ .id = server->id,
                                 .state = server->state,
@@ -60,10 +60,10 @@ void reports_add(struct node_manager *node, const node_report_body *body)
     reports_send(node);
 }
 
-void node_report_server(struct node_manager *node, const struct server *server)
+void node_report_server(struct node_manager *node, const struct node_server *server)
 {
     node_report_body body = { .kind = NODE_REPORT_SERVER };
-    server_fill((struct server *)(uintptr_t)server, &body.node_report_body_u.server);
+    server_fill((struct node_server *)(uintptr_t)server, &body.node_report_body_u.server);
     reports_add(node, &body);
     free(body.node_report_body_u.server.addresses.addresses_val);
 }
@@ -76,7 +76,7 @@ void node_report_order(struct node_manager *node, uint64_t number, ctl_code code
 }
 
 /* A cluster manager of an earlier minor never changes shares, and does not know this report. */
-void node_report_share(struct node_manager *node, const struct server *server)
+void node_report_share(struct node_manager *node, const struct node_server *server)
 {
     node_report_body body = { .kind = NODE_REPORT_SHARE };
     if (node->manager_minor < NODE_MINOR_SHARES)
@@ -88,7 +88,7 @@ void node_report_share(struct node_manager *node, const struct server *server)
 }
 
 /* A cluster manager of an earlier minor does not know this report. */
-void node_report_usage(struct node_manager *node, const struct server *server)
+void node_report_usage(struct node_manager *node, const struct node_server *server)
 {
     node_report_body body = { .kind = NODE_REPORT_USAGE };
     if (node->manager_minor < NODE_MINOR_USAGE || !server->epoch)
@@ -99,7 +99,7 @@ void node_report_usage(struct node_manager *node, const struct server *server)
 }
 
 /* It is kept while no cluster manager is connected, too: reports_fit drops it where that one does not know it. */
-void node_report_left(const struct server *server, uint64_t program, int64_t ended, uint32_t fault)
+void node_report_left(const struct node_server *server, uint64_t program, int64_t ended, uint32_t fault)
 {
     node_report_body body = { .kind = NODE_REPORT_LEFT };
     if (server->node->registered && server->node->manager_minor < NODE_MINOR_USAGE)

@@ -26,7 +26,7 @@ static bool has(const uint64_t *ids, size_t count, uint64_t id)
     return count && bsearch(&id, ids, count, sizeof id, by_number);
 }
 
-static bool is_asked(const struct server *server, uint64_t program)
+static bool is_asked(const struct node_server *server, uint64_t program)
 {
     for (size_t i = 0; i < server->asked_count; i++)
         if (server->asked[i] == program)
@@ -71,7 +71,7 @@ static int by_when(const void *a, const void *b)
 
 /* Those that were served and are not, and those whose workers came and went between two looks; in the order in which
    they left. */
-static void report_left(struct server *server, const struct served_now *now)
+static void report_left(struct node_server *server, const struct served_now *now)
 {
     size_t count = 0;
     struct served_left *all = malloc((server->served_count + now->left_count + 1) * sizeof *all);
@@ -98,7 +98,7 @@ static void report_left(struct server *server, const struct served_now *now)
 }
 
 /* Its end may have been reported to a cluster manager that did not live to write it down. */
-static void report_again(const struct server *server, uint64_t program)
+static void report_again(const struct node_server *server, uint64_t program)
 {
     for (unsigned i = server->lefts; i-- > (server->lefts > SERVED_LEFT ? server->lefts - SERVED_LEFT : 0);) {
         const struct served_left *left = &server->left[i % SERVED_LEFT];
@@ -110,14 +110,14 @@ static void report_again(const struct server *server, uint64_t program)
     node_report_left(server, program, 0, 0);
 }
 
-static void report_served(const struct server *server, const struct served_now *now)
+static void report_served(const struct node_server *server, const struct served_now *now)
 {
     for (size_t i = 0; i < now->count; i++)
         if (!has(server->served, server->served_count, now->ids[i]) && (!i || now->ids[i - 1] != now->ids[i]))
             node_report_left(server, now->ids[i], -1, 0);
 }
 
-void served_seen(struct server *server, struct served_now *now)
+void served_seen(struct node_server *server, struct served_now *now)
 {
     size_t kept = 0;
     if (now->count)
@@ -140,7 +140,7 @@ void served_seen(struct server *server, struct served_now *now)
         now->ids = NULL;
 }
 
-void served_end(struct server *server)
+void served_end(struct node_server *server)
 {
     struct served_now nobody = { 0 };
     served_seen(server, &nobody);
@@ -148,7 +148,7 @@ void served_end(struct server *server)
 
 static void look(struct loop_timer *timer, void *context)
 {
-    struct server *server = context;
+    struct node_server *server = context;
     uint64_t begun = uv_hrtime();
     workers_look(server);
     uint64_t took_ms = (uv_hrtime() - begun) / 1000000;
@@ -159,7 +159,7 @@ static void look(struct loop_timer *timer, void *context)
                          server);
 }
 
-void served_ask(struct server *server, uint64_t program)
+void served_ask(struct node_server *server, uint64_t program)
 {
     if (is_asked(server, program) || server->asked_count == MOST_ASKED)
         return; /* it is asked again when this node registers again */
@@ -177,7 +177,7 @@ void served_ask(struct server *server, uint64_t program)
         loop_timer_start(server->node->loop, &server->served_timer, FIRST_PAUSE_MS, look, server);
 }
 
-void served_forget(struct server *server)
+void served_forget(struct node_server *server)
 {
     loop_timer_stop(&server->served_timer);
     free(server->served);

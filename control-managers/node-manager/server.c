@@ -24,19 +24,19 @@
 
 enum { LOOK_MS = 40, ALIVE_MS = 1000, PAUSE_MIN_MS = 100, PAUSE_MAX_MS = 10000, QUIET_MS = 600 * 1000 };
 
-static void begin(struct server *);
+static void begin(struct node_server *);
 static void look(struct loop_timer *, void *);
 static void gone(void *);
 
-struct server *server_find(struct node_manager *node, uint64_t id)
+struct node_server *server_find(struct node_manager *node, uint64_t id)
 {
-    for (struct server *server = node->servers; server; server = server->next)
+    for (struct node_server *server = node->servers; server; server = server->next)
         if (server->id == id)
             return server;
     return NULL;
 }
 
-static void save(struct server *server)
+static void save(struct node_server *server)
 {
     char error[EXPLAIN_SIZE];
     if (state_save(server, error) != 0)
@@ -46,8 +46,9 @@ static void save(struct server *server)
 
 /* ---- starting ---- */
 
-static void set_why(struct server *server, ctl_code why, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void set_why(struct server *server, ctl_code why, const char *format, ...)
+static void set_why(struct node_server *server, ctl_code why, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void set_why(struct node_server *server, ctl_code why, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
@@ -56,9 +57,9 @@ static void set_why(struct server *server, ctl_code why, const char *format, ...
     va_end(list);
 }
 
-static void free_server(struct server *server)
+static void free_server(struct node_server *server)
 {
-    struct server **at = &server->node->servers;
+    struct node_server **at = &server->node->servers;
     while (*at && *at != server)
         at = &(*at)->next;
     if (*at)
@@ -71,7 +72,7 @@ static void free_server(struct server *server)
 }
 
 /* It is over: reports, and forgets it. */
-static void finish(struct server *server, ctl_server_state state)
+static void finish(struct node_server *server, ctl_server_state state)
 {
     struct node_manager *node = server->node;
     char kept_as[NODE_PATH_SIZE], gpus[SERVER_GPUS_SIZE];
@@ -94,14 +95,14 @@ static void finish(struct server *server, ctl_server_state state)
     free_server(server);
 }
 
-static void hold(struct server *server)
+static void hold(struct node_server *server)
 {
     if (process_watch(server->node->loop, &server->process, gone, server) != 0)
         log_debug("event=end-not-watched server=%llu: the node manager asks for it", (unsigned long long)server->id);
 }
 
 /* A server that an earlier version has started, and that starts again, comes here, too. */
-static int make_own_folder(struct server *server, char *error)
+static int make_own_folder(struct node_server *server, char *error)
 {
     char path[NODE_PATH_SIZE];
     server->own = true;
@@ -111,7 +112,7 @@ static int make_own_folder(struct server *server, char *error)
 }
 
 /* Makes the process; what fails is tried again, or final. */
-static void begin(struct server *server)
+static void begin(struct node_server *server)
 {
     char error[EXPLAIN_SIZE] = "", gpus[SERVER_GPUS_SIZE];
     struct node_manager *node = server->node;
@@ -154,19 +155,19 @@ int server_create(struct node_manager *node, const ctl_server_spec *spec, char *
                   uint64_t order, char *error)
 {
     char folder[NODE_PATH_SIZE];
-    struct server *server = calloc(1, sizeof *server);
+    struct node_server *server = calloc(1, sizeof *server);
     if (!server)
         return explain(error, -ENOMEM, "no memory for another server");
-    *server = (struct server){ .node = node,
-                               .id = spec->id,
-                               .program = spec->prog,
-                               .memory = spec->memory,
-                               .sharing = spec->sharing,
-                               .sms = spec->sms,
-                               .same_host = spec->same_host != 0,
-                               .process = PROCESS_NONE,
-                               .fresh = true,
-                               .start_order = order };
+    *server = (struct node_server){ .node = node,
+                                    .id = spec->id,
+                                    .program = spec->prog,
+                                    .memory = spec->memory,
+                                    .sharing = spec->sharing,
+                                    .sms = spec->sms,
+                                    .same_host = spec->same_host != 0,
+                                    .process = PROCESS_NONE,
+                                    .fresh = true,
+                                    .start_order = order };
     snprintf(server->vm, sizeof server->vm, "%s", spec->vm);
     for (size_t i = 0; i < count && i < CTL_MAX_SERVER_GPUS; i++)
         snprintf(server->gpus[server->gpu_count++], sizeof server->gpus[0], "%s", gpus[i]);
@@ -186,7 +187,7 @@ int server_create(struct node_manager *node, const ctl_server_spec *spec, char *
 
 /* ---- being ready ---- */
 
-static void ready(struct server *server)
+static void ready(struct node_server *server)
 {
     struct node_manager *node = server->node;
     server->state = CTL_SERVER_RUNNING;
@@ -205,7 +206,7 @@ static void ready(struct server *server)
 }
 
 /* More SMs than were ordered: the driver did not take the limit. Nobody is let in then; it is ended for good. */
-static bool limit_holds(struct server *server)
+static bool limit_holds(struct node_server *server)
 {
     char gpus[SERVER_GPUS_SIZE];
     if (!server->sms || server->shown_sms <= server->sms)
@@ -221,7 +222,7 @@ static bool limit_holds(struct server *server)
 
 static void look(struct loop_timer *timer, void *context)
 {
-    struct server *server = context;
+    struct node_server *server = context;
     struct loop *loop = server->node->loop;
     if (!server->process.watch && !process_alive(&server->process)) {
         gone(server);
@@ -258,7 +259,7 @@ static void look(struct loop_timer *timer, void *context)
 #define LITTLE_DISK ((uint64_t)4 << 20)
 
 /* Its own words about a full disk may not have found a place in its log. */
-static bool disk_is_full(const struct server *server)
+static bool disk_is_full(const struct node_server *server)
 {
     struct statvfs fs;
     return statvfs(server->node->servers_path, &fs) == 0 &&
@@ -266,7 +267,7 @@ static bool disk_is_full(const struct server *server)
 }
 
 /* How its process ended, as a sentence; reaps it. */
-static void describe_end(struct server *server, char *out, size_t size)
+static void describe_end(struct node_server *server, char *out, size_t size)
 {
     int status = 0;
     char words[512];
@@ -291,7 +292,7 @@ static void describe_end(struct server *server, char *out, size_t size)
 }
 
 /* It crashed: again, unless that was tried too often. */
-static void crashed(struct server *server, const char *how)
+static void crashed(struct node_server *server, const char *how)
 {
     struct node_manager *node = server->node;
     if (server->ready_since && loop_now(node->loop) - server->ready_since > QUIET_MS)
@@ -321,7 +322,7 @@ static void crashed(struct server *server, const char *how)
 
 static void gone(void *context)
 {
-    struct server *server = context;
+    struct node_server *server = context;
     char how[768];
     bool timed_out = server->killed && server->state == CTL_SERVER_STARTING;
     describe_end(server, how, sizeof how);
@@ -343,7 +344,7 @@ static void gone(void *context)
 
 static void stop_late(struct loop_timer *timer, void *context)
 {
-    struct server *server = context;
+    struct node_server *server = context;
     if (!process_alive(&server->process)) {
         if (!server->process.watch)
             gone(server);
@@ -357,7 +358,7 @@ static void stop_late(struct loop_timer *timer, void *context)
     loop_timer_start(server->node->loop, timer, ALIVE_MS, stop_late, server);
 }
 
-void server_stop(struct server *server, unsigned grace_ms, ctl_code why, const char *text)
+void server_stop(struct node_server *server, unsigned grace_ms, ctl_code why, const char *text)
 {
     set_why(server, why, "%s", text && *text ? text : "it was ordered to stop");
     bool again = server->state == CTL_SERVER_STOPPING, serves = server->state == CTL_SERVER_RUNNING;
@@ -379,14 +380,11 @@ void server_stop(struct server *server, unsigned grace_ms, ctl_code why, const c
     loop_timer_start(server->node->loop, &server->timer, grace_ms, stop_late, server);
 }
 
-void server_fault(struct server *server, ctl_code why, const char *text)
-{
-    server_stop(server, 1, why, text);
-}
+void server_fault(struct node_server *server, ctl_code why, const char *text) { server_stop(server, 1, why, text); }
 
 /* ---- taking over, letting go ---- */
 
-void server_adopt(struct server *server)
+void server_adopt(struct node_server *server)
 {
     struct node_manager *node = server->node;
     bool alive = server->process.pid > 0;

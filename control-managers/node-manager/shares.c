@@ -30,7 +30,7 @@
 enum { ANSWER_MS = 4000, AGAIN_MS = 250, BACKLOG = 4 };
 
 struct share {
-    struct server *server; /* NULL: it is closed, and freed by the loop */
+    struct node_server *server; /* NULL: it is closed, and freed by the loop */
     uv_poll_t poll;
     int fd;
     uint64_t number, looks;  /* messages sent; of the LOOK that is not answered, or 0 */
@@ -42,7 +42,7 @@ struct share {
 
 /* ---- the socket ---- */
 
-static bool address_of(const struct server *server, int *folder, struct sockaddr_un *at)
+static bool address_of(const struct node_server *server, int *folder, struct sockaddr_un *at)
 {
     char path[NODE_PATH_SIZE];
     *at = (struct sockaddr_un){ .sun_family = AF_UNIX };
@@ -51,7 +51,7 @@ static bool address_of(const struct server *server, int *folder, struct sockaddr
     return *folder >= 0;
 }
 
-int share_listen(const struct server *server)
+int share_listen(const struct node_server *server)
 {
     struct sockaddr_un at;
     int folder = -1, fd = -1;
@@ -73,30 +73,27 @@ int share_listen(const struct server *server)
 
 /* ---- what is known ---- */
 
-uint32_t share_bound_sms(const struct server *server)
+uint32_t share_bound_sms(const struct node_server *server)
 {
     return server->ordered_sms > server->sms ? server->ordered_sms : server->sms;
 }
 
-uint64_t share_bound_memory(const struct server *server)
+uint64_t share_bound_memory(const struct node_server *server)
 {
     return server->ordered_memory > server->memory ? server->ordered_memory : server->memory;
 }
 
-static void save(const struct server *server)
+static void save(const struct node_server *server)
 {
     char error[EXPLAIN_SIZE];
     if (state_save(server, error) != 0)
         log_error("event=state-unsaved server=%llu why=\"%s\"", (unsigned long long)server->id, error);
 }
 
-static void limit_host_memory(const struct server *server)
-{
-    cgroup_limit(server, server_is_software(server));
-}
+static void limit_host_memory(const struct node_server *server) { cgroup_limit(server, server_is_software(server)); }
 
 /* It is known whether the server took what was ordered. */
-static void settle(struct server *server, bool took)
+static void settle(struct node_server *server, bool took)
 {
     if (!server->ordered_memory)
         return;
@@ -115,7 +112,7 @@ static void settle(struct server *server, bool took)
     node_report_server(server->node, server);
 }
 
-static void order_over(struct server *server, ctl_code code, const char *text)
+static void order_over(struct node_server *server, ctl_code code, const char *text)
 {
     uint64_t number = server->share_order;
     server->share_order = 0;
@@ -126,7 +123,7 @@ static void order_over(struct server *server, ctl_code code, const char *text)
 /* ---- bridges ---- */
 
 /* The end need not be given any more. */
-static void bridge_over(struct server *server, unsigned at, ctl_code code, const char *text)
+static void bridge_over(struct node_server *server, unsigned at, ctl_code code, const char *text)
 {
     const struct bridge_end end = server->bridges[at];
     memmove(&server->bridges[at], &server->bridges[at + 1], (--server->bridge_count - at) * sizeof end);
@@ -139,7 +136,7 @@ static void bridge_over(struct server *server, unsigned at, ctl_code code, const
         node_report_order(server->node, end.order, code, text);
 }
 
-static void bridges_over(struct server *server, ctl_code code, const char *text)
+static void bridges_over(struct node_server *server, ctl_code code, const char *text)
 {
     while (server->bridge_count)
         bridge_over(server, server->bridge_count - 1, code, text);
@@ -164,7 +161,7 @@ static int send_bridge(struct share *share, struct bridge_end *end)
 }
 
 /* Once it is known whether the server takes them. */
-static void send_bridges(struct server *server)
+static void send_bridges(struct node_server *server)
 {
     struct share *share = server->share;
     if (!share || !share->looked)
@@ -182,7 +179,7 @@ static void send_bridges(struct server *server)
 }
 
 /* Whether it is the answer to one. */
-static bool bridge_answered(struct server *server, struct share_order_answer *answer)
+static bool bridge_answered(struct node_server *server, struct share_order_answer *answer)
 {
     for (unsigned i = 0; i < server->bridge_count; i++)
         if (!server->bridges[i].count && server->bridges[i].number == answer->number) {
@@ -194,7 +191,7 @@ static bool bridge_answered(struct server *server, struct share_order_answer *an
 }
 
 /* Takes what `end` has over. */
-static void give_end(struct server *server, const struct bridge_end *end)
+static void give_end(struct node_server *server, const struct bridge_end *end)
 {
     if (server->bridge_count < BRIDGE_ENDS) {
         server->bridges[server->bridge_count++] = *end;
@@ -207,13 +204,13 @@ static void give_end(struct server *server, const struct bridge_end *end)
         node_report_order(server->node, end->order, CTL_BUSY, "too many programs move, or make links, at once");
 }
 
-void share_bridge(struct server *server, uint64_t program, bool departs, int fd, uint64_t order)
+void share_bridge(struct node_server *server, uint64_t program, bool departs, int fd, uint64_t order)
 {
     give_end(server, &(struct bridge_end){ .fds = { fd }, .count = 1, .departs = departs, .program = program,
                                            .order = order });
 }
 
-void share_connections(struct server *server, const struct share_gift *gift)
+void share_connections(struct node_server *server, const struct share_gift *gift)
 {
     struct bridge_end end = { .count = gift->count,
                               .departs = true,
@@ -242,7 +239,7 @@ static void freed(uv_handle_t *handle)
     free(share);
 }
 
-static void drop(struct server *server)
+static void drop(struct node_server *server)
 {
     struct share *share = server->share;
     loop_timer_stop(&server->share_timer);
@@ -258,7 +255,7 @@ static void drop(struct server *server)
 }
 
 /* It does not answer, or nonsense. What it makes of an order that it has got is asked when it answers again. */
-static void broken(struct server *server, const char *why)
+static void broken(struct node_server *server, const char *why)
 {
     char text[CTL_MAX_TEXT + 1];
     snprintf(text, sizeof text,
@@ -285,7 +282,7 @@ static uint64_t say(struct share *share, struct share_order *order)
 }
 
 /* Once it is known what the server has. */
-static void send_share(struct server *server)
+static void send_share(struct node_server *server)
 {
     struct share *share = server->share;
     uint64_t now = loop_now(server->node->loop);
@@ -308,7 +305,7 @@ static void send_share(struct server *server)
 }
 
 /* Which of the two it has. */
-static void take_look(struct server *server, const struct share_order_answer *answer)
+static void take_look(struct node_server *server, const struct share_order_answer *answer)
 {
     /* The driver's own number may be lower than what was ordered (rounding of NVIDIA MPS). */
     bool sms = !server->ordered_sms || server->ordered_sms == server->sms || answer->sms == server->ordered_sms;
@@ -321,7 +318,7 @@ static void take_look(struct server *server, const struct share_order_answer *an
                     server->vm, (unsigned long long)server->memory, (unsigned long long)answer->memory);
 }
 
-static void take_share(struct server *server, struct share_order_answer *answer)
+static void take_share(struct node_server *server, struct share_order_answer *answer)
 {
     static const ctl_code codes[] = { CTL_OK, CTL_INVALID, CTL_NO_ROOM, CTL_NOT_SUPPORTED, CTL_BUSY };
     char text[CTL_MAX_TEXT + 1];
@@ -340,7 +337,7 @@ static void take_share(struct server *server, struct share_order_answer *answer)
 static void readable(uv_poll_t *poll, int status, int events)
 {
     struct share *share = poll->data;
-    struct server *server = share->server;
+    struct node_server *server = share->server;
     uint8_t bytes[SHARE_ANSWER_SIZE + 1];
     struct share_order_answer answer;
     (void)events;
@@ -386,7 +383,7 @@ static void answer_late(struct loop_timer *timer, void *context)
 }
 
 /* A server that an earlier version has started has no such socket. */
-static int dial(const struct server *server)
+static int dial(const struct node_server *server)
 {
     struct sockaddr_un at;
     int folder = -1, fd = -1, failure = 0;
@@ -401,7 +398,7 @@ static int dial(const struct server *server)
     return failure ? failure : fd;
 }
 
-void share_begin(struct server *server)
+void share_begin(struct node_server *server)
 {
     struct share *share;
     drop(server);
@@ -432,7 +429,7 @@ void share_begin(struct server *server)
 
 static void begin_again(struct loop_timer *timer, void *context)
 {
-    struct server *server = context;
+    struct node_server *server = context;
     (void)timer;
     if (server->share_order && loop_now(server->node->loop) >= server->share_until + ANSWER_MS) {
         broken(server, "does not answer");
@@ -442,7 +439,7 @@ static void begin_again(struct loop_timer *timer, void *context)
         share_begin(server);
 }
 
-void share_end(struct server *server, const char *why)
+void share_end(struct node_server *server, const char *why)
 {
     char text[CTL_MAX_TEXT + 1];
     drop(server);
@@ -454,7 +451,7 @@ void share_end(struct server *server, const char *why)
     order_over(server, CTL_LOST, text);
 }
 
-void share_forget(struct server *server)
+void share_forget(struct node_server *server)
 {
     drop(server);
     while (server->bridge_count) {
@@ -466,7 +463,7 @@ void share_forget(struct server *server)
 
 /* ---- orders of the cluster manager ---- */
 
-void share_change(struct server *server, uint64_t number, const node_resize *resize)
+void share_change(struct node_server *server, uint64_t number, const node_resize *resize)
 {
     struct node_manager *node = server->node;
     char text[CTL_MAX_TEXT + 1] = "";

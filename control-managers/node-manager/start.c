@@ -60,7 +60,7 @@ static bool inherited(const char *variable)
 }
 
 /* Of several NVIDIA GPUs. Rounded down, and the least of all: what was asked for is an upper bound on each. */
-static double thread_percentage(const struct server *server)
+static double thread_percentage(const struct node_server *server)
 {
     double least = 100.0;
     for (unsigned i = 0; i < server->gpu_count; i++) {
@@ -76,7 +76,7 @@ static double thread_percentage(const struct server *server)
 #define CONTEXT_ROOM_MIB 1024
 
 /* "0=1536M,1=1536M": of each device, as CUDA_VISIBLE_DEVICES numbers them; for each process of the server. */
-static void add_pinned_limit(const struct server *server, struct words *words)
+static void add_pinned_limit(const struct node_server *server, struct words *words)
 {
     char limits[32 * CTL_MAX_SERVER_GPUS];
     size_t at = 0;
@@ -86,7 +86,7 @@ static void add_pinned_limit(const struct server *server, struct words *words)
     add_word(words, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s", limits);
 }
 
-static void make_environment(const struct server *server, const struct node_gpu *gpu, const char *folder,
+static void make_environment(const struct node_server *server, const struct node_gpu *gpu, const char *folder,
                              struct words *words)
 {
     char gpus[SERVER_GPUS_SIZE];
@@ -126,7 +126,7 @@ static void make_environment(const struct server *server, const struct node_gpu 
 /* What its process gets besides: the socket that it listens on, the file of --bar. */
 struct gifts { int listen, listen_unix, control; char bar[NODE_PATH_SIZE + 16]; gid_t bar_group; };
 
-static void add_listen(const struct server *server, const struct gifts *gifts, struct words *words)
+static void add_listen(const struct node_server *server, const struct gifts *gifts, struct words *words)
 {
     const struct node_config *config = server->node->config;
     add_word(words, "--listen");
@@ -140,7 +140,7 @@ static void add_listen(const struct server *server, const struct gifts *gifts, s
     }
 }
 
-static void make_arguments(const struct server *server, const struct node_gpu *gpu, const char *folder,
+static void make_arguments(const struct node_server *server, const struct node_gpu *gpu, const char *folder,
                            const struct gifts *gifts, struct words *words)
 {
     const struct node_config *config = server->node->config;
@@ -176,7 +176,7 @@ static void make_arguments(const struct server *server, const struct node_gpu *g
 
 /* ---- what it sees ---- */
 
-static void make_root(const struct server *server, const struct node_gpu *gpu, const char *folder,
+static void make_root(const struct node_server *server, const struct node_gpu *gpu, const char *folder,
                       const struct gifts *gifts, struct root *root)
 {
     const struct node_manager *node = server->node;
@@ -206,7 +206,7 @@ static void make_root(const struct server *server, const struct node_gpu *gpu, c
 
 /* ---- its process ---- */
 
-static int launch_server(struct server *server, const struct node_gpu *gpu, const char *folder,
+static int launch_server(struct node_server *server, const struct node_gpu *gpu, const char *folder,
                          const struct gifts *gifts, int output, int log, char *error)
 {
     const struct node_manager *node = server->node;
@@ -244,7 +244,7 @@ static int launch_server(struct server *server, const struct node_gpu *gpu, cons
     return failure;
 }
 
-int server_make_process(struct server *server, char *error)
+int server_make_process(struct node_server *server, char *error)
 {
     struct node_manager *node = server->node;
     struct node_gpu *gpu = NULL;

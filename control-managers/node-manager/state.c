@@ -19,7 +19,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
 
-int state_folder(const struct server *server, const char *name, char path[NODE_PATH_SIZE])
+int state_folder(const struct node_server *server, const char *name, char path[NODE_PATH_SIZE])
 {
     int size = snprintf(path, NODE_PATH_SIZE, "%s/%llu%s%s", server->node->servers_path, (unsigned long long)server->id,
                         *name ? "/" : "", name);
@@ -72,7 +72,7 @@ static int state_write(const char *path, const void *bytes, size_t size, char *e
     return explain(error, failure, "writing %s: %s", path, strerror(-failure));
 }
 
-int state_save(const struct server *server, char *error)
+int state_save(const struct node_server *server, char *error)
 {
     char path[NODE_PATH_SIZE], *text = NULL;
     size_t size = 0;
@@ -109,7 +109,7 @@ struct saved { char boot[64]; pid_t pid; uint64_t started; int version, stopping
 
 static void take_text(char *to, size_t size, const char *value) { snprintf(to, size, "%s", value); }
 
-static void take_line(struct server *server, struct saved *saved, const char *key, const char *value)
+static void take_line(struct node_server *server, struct saved *saved, const char *key, const char *value)
 {
     uint64_t number = strtoull(value, NULL, 10);
     if (strcmp(key, "version") == 0)
@@ -170,7 +170,7 @@ static void forget_folder(const struct node_manager *node, const char *name)
         close(servers);
 }
 
-static struct server *read_server(struct node_manager *node, const char *name)
+static struct node_server *read_server(struct node_manager *node, const char *name)
 {
     char path[NODE_PATH_SIZE], line[CTL_MAX_URI + 64];
     struct saved saved = { 0 };
@@ -178,7 +178,7 @@ static struct server *read_server(struct node_manager *node, const char *name)
         return NULL;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
-    struct server *server = file ? calloc(1, sizeof *server) : NULL;
+    struct node_server *server = file ? calloc(1, sizeof *server) : NULL;
     if (!server) {
         bool absent = fd < 0 && errno == ENOENT;
         log_warning("event=state-unreadable path=%s why=\"%s\"", path, strerror(errno));
@@ -221,7 +221,7 @@ void state_load(struct node_manager *node)
     while ((entry = readdir(dir))) {
         if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
             continue;
-        struct server *server = read_server(node, entry->d_name);
+        struct node_server *server = read_server(node, entry->d_name);
         if (!server)
             continue;
         server->next = node->servers;
@@ -235,7 +235,7 @@ static void wait_for_servers(const struct node_manager *node, double seconds)
     const struct timespec pause = { .tv_nsec = 20 * (long)CLOCK_NS_PER_MS };
     for (uint64_t end = clock_now() + (uint64_t)(seconds * 1e9); clock_now() < end; nanosleep(&pause, NULL)) {
         bool alive = false;
-        for (const struct server *server = node->servers; server; server = server->next)
+        for (const struct node_server *server = node->servers; server; server = server->next)
             alive |= process_alive(&server->process);
         if (!alive)
             return;
@@ -250,12 +250,12 @@ int state_end_servers(struct node_manager *node, char *error)
         return failure;
     state_load(node);
     for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++) {
-        for (struct server *server = node->servers; server; server = server->next)
+        for (struct node_server *server = node->servers; server; server = server->next)
             if (process_alive(&server->process))
                 process_signal(&server->process, signals[i]);
         wait_for_servers(node, node->config->stop_timeout);
     }
-    for (struct server *server = node->servers; server; server = server->next) {
+    for (struct node_server *server = node->servers; server; server = server->next) {
         log_info("event=server-ended server=%llu vm=%s pid=%d", (unsigned long long)server->id, server->vm,
                  (int)server->process.pid);
         own_discard_all(server);

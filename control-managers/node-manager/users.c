@@ -15,13 +15,13 @@ uid_t users_shared(const struct node_manager *node)
 
 static bool taken(const struct node_manager *node, uid_t user)
 {
-    for (const struct server *server = node->servers; server; server = server->next)
+    for (const struct node_server *server = node->servers; server; server = server->next)
         if (server->user == user)
             return true;
     return false;
 }
 
-static uid_t pick(const struct server *server, uid_t shared)
+static uid_t pick(const struct node_server *server, uid_t shared)
 {
     uid_t user = shared + 1;
     if (!shared)
@@ -35,7 +35,7 @@ static uid_t pick(const struct server *server, uid_t shared)
     return user;
 }
 
-bool users_take(struct server *server)
+bool users_take(struct node_server *server)
 {
     uid_t user = pick(server, users_shared(server->node));
     bool given = own_give(server, user);

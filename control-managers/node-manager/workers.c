@@ -45,7 +45,7 @@ static bool worker_read(pid_t pid, pid_t parent, pid_t *inner)
 }
 
 /* The kernel's list of its children: workers are made by its one thread. False: this kernel has no such list. */
-static bool children_read(const struct server *server, struct node_worker *workers, unsigned *count)
+static bool children_read(const struct node_server *server, struct node_worker *workers, unsigned *count)
 {
     char path[64];
     long pid;
@@ -61,7 +61,7 @@ static bool children_read(const struct server *server, struct node_worker *worke
 }
 
 /* Among all processes. */
-static void processes_read(const struct server *server, struct node_worker *workers, unsigned *count)
+static void processes_read(const struct node_server *server, struct node_worker *workers, unsigned *count)
 {
     DIR *proc = process_alive(&server->process) ? opendir("/proc") : NULL;
     struct dirent *entry;
@@ -81,7 +81,7 @@ static int by_inner(const void *a, const void *b)
 }
 
 /* In the order of their inner ids: a server may have as many children, and files about them, as it likes. */
-static unsigned workers_read(const struct server *server, struct node_worker *workers)
+static unsigned workers_read(const struct node_server *server, struct node_worker *workers)
 {
     unsigned count = 0;
     if (!children_read(server, workers, &count))
@@ -122,7 +122,7 @@ static uint64_t ledger_shared_sum(int fd, const struct node_worker *workers, uns
 
 /* Adds up what the workers hold, from the usage file that they keep (cpu/common/tenant_ledger.h). What a dead one held
    may stand there for a moment. */
-static uint64_t ledger_sum(const struct server *server, const struct node_worker *workers, unsigned count)
+static uint64_t ledger_sum(const struct node_server *server, const struct node_worker *workers, unsigned count)
 {
     struct ledger_slot slots[64];
     uint64_t sum = 0;
@@ -166,7 +166,7 @@ static void note_left(struct served_now *now, uint64_t program, int dir, const c
 
 /* Visits the programs that are served now; files of workers that have gone are removed. now: what it finds, may be
    NULL. */
-static unsigned programs_visit(const struct server *server, uint64_t wanted, bool end, uint64_t *used,
+static unsigned programs_visit(const struct node_server *server, uint64_t wanted, bool end, uint64_t *used,
                                struct served_now *now)
 {
     unsigned found = 0, count = 0, seen = 0, stale = 0;
@@ -217,14 +217,14 @@ static unsigned programs_visit(const struct server *server, uint64_t wanted, boo
     return found;
 }
 
-void workers_forget(const struct server *server)
+void workers_forget(const struct node_server *server)
 {
     own_discard(server, "programs");
     own_discard(server, "memory");
     own_discard(server, COMM_BOOK_NAME);
 }
 
-void workers_look(struct server *server)
+void workers_look(struct node_server *server)
 {
     struct served_now now = { 0 };
     server->used = 0;
@@ -240,7 +240,7 @@ void workers_look(struct server *server)
         server->used = most;
 }
 
-unsigned workers_end(const struct server *server, uint64_t program)
+unsigned workers_end(const struct node_server *server, uint64_t program)
 {
     return programs_visit(server, program, true, NULL, NULL);
 }
