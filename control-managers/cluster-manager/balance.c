@@ -27,18 +27,41 @@ static void arrive(struct place_pool *pool, const struct place_result *to)
 
 /* ---- room for one ---- */
 
+/* What the pool was where a piece went, so that trying leaves no trace. */
+struct undo {
+    size_t slot;
+    struct place_gpu before;
+};
+
 struct room_plan {
     struct balance_step *steps;
     size_t count;
     uint64_t bytes;
+    struct undo *undo;
+    size_t undo_count;
 };
 
+/* On this GPU alone. */
 static bool has_room(const struct place_pool *pool, int policy, const struct place_request *wanted, size_t gpu)
 {
-    struct place_request request = *wanted;
+    struct place_pool alone = *pool;
     struct place_result result;
-    request.only = pool->gpus[gpu].owner;
-    return place_choose(pool, policy, &request, &result) == PLACE_FOUND;
+    alone.gpus = &pool->gpus[gpu];
+    alone.count = 1;
+    return place_choose(&alone, policy, wanted, &result) == PLACE_FOUND;
+}
+
+static void note_before(const struct place_pool *pool, size_t slot, struct room_plan *plan)
+{
+    plan->undo[plan->undo_count++] = (struct undo){ slot, pool->gpus[slot] };
+}
+
+static void take_back(struct place_pool *pool, struct room_plan *plan)
+{
+    while (plan->undo_count) {
+        const struct undo *undo = &plan->undo[--plan->undo_count];
+        pool->gpus[undo->slot] = undo->before;
+    }
 }
 
 /* Steps that turned out not to be needed: of small pieces, where a larger one behind them is enough by itself. sharing:
@@ -63,27 +86,30 @@ static void drop_needless(struct place_pool *pool, int policy, const struct plac
     }
 }
 
-/* pool: a copy, used up. order: of the pieces, those with the least memory first; from_largest: read backwards. */
-static bool room_on(struct place_pool *pool, int policy, const struct place_request *wanted, size_t gpu,
-                    const struct balance_piece *pieces, const size_t *order, size_t count, bool from_largest,
-                    struct room_plan *plan)
+/* order: of the pieces, those with the least memory first; from_largest: read backwards. */
+static void plan_room(struct place_pool *pool, int policy, const struct place_request *wanted, size_t gpu,
+                      const struct balance_piece *pieces, const size_t *order, size_t count, bool from_largest,
+                      struct room_plan *plan)
 {
     const unsigned sharing = pool->gpus[gpu].sharing;
-    *plan = (struct room_plan){ .steps = plan->steps };
+    plan->count = plan->bytes = plan->undo_count = 0;
+    note_before(pool, gpu, plan);
     for (size_t i = 0; i < count && !has_room(pool, policy, wanted, gpu); i++) {
         struct balance_step step = { .piece = order[from_largest ? count - 1 - i : i] };
         const struct balance_piece *piece = &pieces[step.piece];
-        if (piece->gpu != gpu || !place_for(pool, policy, piece, &step.to))
+        if (!place_for(pool, policy, piece, &step.to))
             continue;
+        note_before(pool, step.to.gpu, plan);
         leave(pool, piece);
         arrive(pool, &step.to);
         plan->steps[plan->count++] = step;
         plan->bytes += piece->request.memory;
     }
-    if (!has_room(pool, policy, wanted, gpu))
-        return false;
-    drop_needless(pool, policy, wanted, gpu, sharing, pieces, plan);
-    return plan->count > 0;
+    if (has_room(pool, policy, wanted, gpu))
+        drop_needless(pool, policy, wanted, gpu, sharing, pieces, plan);
+    else
+        plan->count = 0;
+    take_back(pool, plan);
 }
 
 struct sorted { uint64_t memory; size_t piece; };
@@ -113,32 +139,25 @@ static size_t *order_of(const struct balance_piece *pieces, size_t count)
     return order;
 }
 
-size_t balance_make_room(const struct place_pool *pool, int policy, const struct place_request *wanted,
-                         const struct balance_piece *pieces, size_t count, struct balance_step *steps, size_t *gpu)
+size_t balance_room_on(struct place_pool *pool, int policy, const struct place_request *wanted, size_t gpu,
+                       const struct balance_piece *pieces, size_t count, struct balance_step *steps, uint64_t *bytes)
 {
-    struct place_pool copy = *pool;
-    struct place_result now;
-    struct room_plan best = { .steps = steps }, plan = { .steps = malloc((count + 1) * sizeof *steps) };
-    size_t *order = order_of(pieces, count);
-    copy.gpus = malloc((pool->count + 1) * sizeof *copy.gpus);
-    if (copy.gpus && order && plan.steps && place_choose(pool, policy, wanted, &now) != PLACE_FOUND)
-        for (size_t i = 0; i < 2 * pool->count; i++) {
-            const struct place_gpu *on = &pool->gpus[i / 2];
-            if (!on->schedulable || !place_could_hold(pool, i / 2, wanted) ||
-                (on->keeper && on->keeper != wanted->asker))
-                continue;
-            memcpy(copy.gpus, pool->gpus, pool->count * sizeof *copy.gpus);
-            if (!room_on(&copy, policy, wanted, i / 2, pieces, order, count, i % 2, &plan) ||
-                (best.count && plan.bytes >= best.bytes))
-                continue;
-            best = (struct room_plan){ steps, plan.count, plan.bytes };
-            memcpy(steps, plan.steps, plan.count * sizeof *steps);
-            *gpu = i / 2;
-        }
+    struct room_plan plan = { .steps = malloc((count + 1) * sizeof *steps),
+                              .undo = malloc((count + 1) * sizeof *plan.undo) };
+    size_t *order = order_of(pieces, count), found = 0;
+    *bytes = 0;
+    for (int from_largest = 0; from_largest <= 1 && order && plan.steps && plan.undo; from_largest++) {
+        plan_room(pool, policy, wanted, gpu, pieces, order, count, from_largest, &plan);
+        if (!plan.count || (found && plan.bytes >= *bytes))
+            continue;
+        found = plan.count;
+        *bytes = plan.bytes;
+        memcpy(steps, plan.steps, plan.count * sizeof *steps);
+    }
     free(order);
     free(plan.steps);
-    free(copy.gpus);
-    return best.count;
+    free(plan.undo);
+    return found;
 }
 
 /* ---- even loads ---- */
@@ -159,26 +178,14 @@ static double load_with(const struct place_gpu *gpu, const struct place_request 
     return load_of(&changed);
 }
 
-bool balance_even(const struct place_pool *pool, int policy, double margin, const struct balance_piece *pieces,
-                  size_t count, struct balance_step *best)
+bool balance_gain(const struct place_pool *pool, int policy, const struct balance_piece *piece, struct place_result *to,
+                  double *gain)
 {
-    double most = 0;
-    bool found = false;
-    for (size_t i = 0; i < count; i++) {
-        const struct balance_piece *piece = &pieces[i];
-        const struct place_gpu *here = &pool->gpus[piece->gpu];
-        struct balance_step step = { .piece = i };
-        if (!place_for(pool, policy, piece, &step.to))
-            continue;
-        double source = load_with(here, &piece->request, -1);
-        double target = load_with(&pool->gpus[step.to.gpu], &piece->request, 1);
-        double gain = load_of(here) - (source > target ? source : target);
-        bool equal = found && gain == most;
-        if (gain < margin || gain < most || (equal && piece->request.memory >= pieces[best->piece].request.memory))
-            continue;
-        *best = step;
-        most = gain;
-        found = true;
-    }
-    return found;
+    const struct place_gpu *here = &pool->gpus[piece->gpu];
+    if (!place_for(pool, policy, piece, to))
+        return false;
+    double source = load_with(here, &piece->request, -1);
+    double target = load_with(&pool->gpus[to->gpu], &piece->request, 1);
+    *gain = load_of(here) - (source > target ? source : target);
+    return true;
 }

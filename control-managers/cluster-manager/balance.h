@@ -22,17 +22,17 @@ struct balance_step {
     struct place_result to;
 };
 
-/* Moves off one GPU, *gpu, after which `wanted` has room there. Of all GPUs the one where the fewest bytes move; there
-   pieces are tried in the order of their memory, from either end, which need not find the best combination. The moves
-   are written to steps, which has room for `count` of them. Returns how many; 0: it has room now, no moves were found,
-   or memory is short. policy as of place_choose. */
-size_t balance_make_room(const struct place_pool *, int policy, const struct place_request *wanted,
-                         const struct balance_piece *, size_t count, struct balance_step *steps, size_t *gpu);
+/* Moves off one GPU, after which `wanted` has room there, of pieces that are all on it. They are tried in the order of
+   their memory, from either end, which need not find the best combination; the plan with fewer bytes is given. The
+   moves are written to steps, which has room for `count` of them. Returns how many, and how many bytes move; 0: it has
+   room now, no moves were found, or memory is short. The pool is changed meanwhile, and is as before at the end. policy
+   as of place_choose. */
+size_t balance_room_on(struct place_pool *, int policy, const struct place_request *wanted, size_t gpu,
+                       const struct balance_piece *, size_t count, struct balance_step *steps, uint64_t *bytes);
 
-/* The one move after which the more loaded of its two GPUs has least load compared with before, if that is at least
-   `margin` less. The load of a GPU is the part of its SMs or of its memory that is booked, whichever is more. False:
-   there is none. */
-bool balance_even(const struct place_pool *, int policy, double margin, const struct balance_piece *, size_t count,
-                  struct balance_step *);
+/* Where the piece would go, and how much less the more loaded of both GPUs has to bear then than its own has now. The
+   load of a GPU is the part of its SMs or of its memory that is booked, whichever is more. False: it can go nowhere. */
+bool balance_gain(const struct place_pool *, int policy, const struct balance_piece *, struct place_result *to,
+                  double *gain);
 
 #endif

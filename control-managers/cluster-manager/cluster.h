@@ -303,6 +303,34 @@ struct cluster {
     struct config *config;
     const struct cluster_config *values;
     const char *config_path;
+/* policy.c: a search for moves, which goes on in slices. */
+struct policy_search {
+    bool runs, tried; /* tried: for the first in the queue, and in vain */
+    uint64_t first;   /* the program that waits for room; 0: loads are to be evened */
+    size_t next;      /* of the GPUs, or of the programs, to be looked at */
+    uint64_t spent_ns;
+    bool found; /* so far, with so many bytes that move: */
+    uint64_t bytes;
+    size_t gpu;       /* where room is made */
+    uint64_t program; /* that evens the loads */
+    double gain;
+};
+
+/* retry.c: a look at the queue, which goes on in slices. */
+enum { QUEUE_SHAPES = 16 };
+struct queue_look {
+    struct program *next; /* NULL: none goes on */
+    bool runs, again;     /* again: something has become free since it began */
+    uint32_t position;    /* of the last one that was looked at and that waits on */
+    /* Requests that failed since it began: one that is at least as large, and no less choosy, fails too. */
+    struct queue_shape {
+        uint32_t sms, gpus;
+        uint64_t memory;
+        unsigned accepted;
+    } failed[QUEUE_SHAPES];
+    size_t failures;
+};
+
     struct db_worker *db;
     bool loaded, db_up, stopping, replaced; /* replaced: another manager has the DB */
     struct change *changes;                 /* changes.h */
@@ -343,6 +371,8 @@ struct cluster {
     struct follow follow;
     struct refusals refusals;
     admin_move_counts move_counts; /* under_way is not kept */
+    struct queue_look look;
+    struct policy_search search;
     struct counts counts;
     struct loop_timer tick, reload_vms, retry_queue, ready_late, cut_off, policy;
     bool retrying, loading_vms;

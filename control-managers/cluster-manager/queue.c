@@ -20,7 +20,8 @@ enum { LOOKED_AT = 64 };
 
 void queue_retry(struct cluster *cluster)
 {
-    if (cluster->queue && !loop_timer_running(&cluster->retry_queue) && !cluster->stopping)
+    cluster->look.again = cluster->look.runs;
+    if (cluster->queue && !cluster->look.runs && !loop_timer_running(&cluster->retry_queue) && !cluster->stopping)
         loop_timer_start(cluster->loop, &cluster->retry_queue, 1, queue_try, cluster);
 }
 
@@ -48,6 +49,8 @@ void program_leave_queue(struct cluster *cluster, struct program *program)
     if (!program->queued)
         return;
     program->queued = false;
+    if (cluster->look.next == program)
+        cluster->look.next = program->queue_next;
     program->lacks_room = false;
     program->overtaken = 0;
     queue_let_go(cluster, program);

@@ -5,32 +5,28 @@
 
 #include <stdio.h>
 
-enum { FAILED_SHAPES = 16, POSITIONS_TOLD = 32 };
+enum { POSITIONS_TOLD = 32, SLICE_NS = 1000000 };
 
 /* A request that is at least as large as one that has just failed, and no less choosy, fails too. */
-struct retry_shape {
-    uint32_t sms, gpus;
-    uint64_t memory;
-    unsigned accepted;
-};
-static bool hopeless(const struct retry_shape *failed, size_t count, const struct place_request *request)
+static bool hopeless(const struct queue_look *look, const struct place_request *request)
 {
-    for (size_t i = 0; i < count; i++)
-        if (request->sms >= failed[i].sms && request->memory >= failed[i].memory && request->gpus >= failed[i].gpus &&
-            !(request->accepted & ~failed[i].accepted))
+    for (size_t i = 0; i < look->failures; i++) {
+        const struct queue_shape *failed = &look->failed[i];
+        if (request->sms >= failed->sms && request->memory >= failed->memory && request->gpus >= failed->gpus &&
+            !(request->accepted & ~failed->accepted))
             return true;
+    }
     return false;
 }
 
-static void tell_positions(struct cluster *cluster)
+/* It waits on. Those at the front are told their place when it is another one. */
+static void take_position(struct cluster *cluster, struct program *program)
 {
-    uint32_t position = 0;
-    for (struct program *program = cluster->queue; program; program = program->queue_next) {
-        bool moved = program->position != ++position;
-        program->position = position;
-        if (moved && position <= POSITIONS_TOLD)
-            program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
-    }
+    uint32_t position = ++cluster->look.position;
+    bool moved = program->position != position;
+    program->position = position;
+    if (moved && position <= POSITIONS_TOLD)
+        program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
 }
 
 /* The try went wrong, with text (CTL_MAX_TEXT + 1). False: the program was refused; it exists no more. */
@@ -49,27 +45,52 @@ static bool stays(struct cluster *cluster, struct program *program, ctl_code cod
     return true;
 }
 
+/* False: it has left the queue. */
+static bool try_one(struct cluster *cluster, struct program *program)
+{
+    struct queue_look *look = &cluster->look;
+    char text[CTL_MAX_TEXT + 1];
+    struct place_request request = server_request(cluster, program);
+    if (!server_is_shared(program) && !program->kept_count && hopeless(look, &request))
+        return true;
+    ctl_code code = server_try(cluster, program, text);
+    if (code == CTL_OK || code == CTL_WAITING) {
+        program_leave_queue(cluster, program);
+        program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
+        return false;
+    }
+    if (!stays(cluster, program, code, text))
+        return false;
+    if (!program->kept_count && !program->avoid_count && look->failures < QUEUE_SHAPES &&
+        server_within_entitlement(program->vm, &request))
+        look->failed[look->failures++] =
+            (struct queue_shape){ request.sms, request.gpus, request.memory, request.accepted };
+    return true;
+}
+
+/* A look at the whole queue, in slices of a millisecond: where hundreds wait, each try looks at all GPUs. What failed
+   since it began counts until its end, although something may have become free meanwhile: so nobody behind gets what
+   one in front did not, and the next look, which begins at the front again, gives it out. */
 void queue_try(struct loop_timer *timer, void *context)
 {
     struct cluster *cluster = context;
-    struct retry_shape failed[FAILED_SHAPES];
-    size_t failures = 0;
-    char text[CTL_MAX_TEXT + 1];
-    (void)timer;
-    queue_keep_for_overtaken(cluster);
-    for (struct program *program = cluster->queue, *next; program; program = next) {
-        next = program->queue_next;
-        struct place_request request = server_request(cluster, program);
-        if (!server_is_shared(program) && !program->kept_count && hopeless(failed, failures, &request))
-            continue;
-        ctl_code code = server_try(cluster, program, text);
-        if (code == CTL_OK || code == CTL_WAITING) {
-            program_leave_queue(cluster, program);
-            program_notify(cluster, program, CLIENT_EVENT_ANSWER, CTL_OK, "");
-        } else if (stays(cluster, program, code, text) && !program->kept_count && !program->avoid_count &&
-                   failures < FAILED_SHAPES && server_within_entitlement(program->vm, &request)) {
-            failed[failures++] = (struct retry_shape){ request.sms, request.gpus, request.memory, request.accepted };
-        }
+    struct queue_look *look = &cluster->look;
+    const uint64_t until = uv_hrtime() + SLICE_NS;
+    if (!look->runs) {
+        queue_keep_for_overtaken(cluster);
+        *look = (struct queue_look){ .runs = true, .next = cluster->queue };
     }
-    tell_positions(cluster);
+    while (look->next && uv_hrtime() < until) {
+        struct program *program = look->next;
+        look->next = program->queue_next; /* program_leave_queue moves it on, whoever leaves */
+        if (try_one(cluster, program))
+            take_position(cluster, program);
+    }
+    if (look->next) {
+        loop_timer_start(cluster->loop, timer, 1, queue_try, cluster);
+        return;
+    }
+    look->runs = false;
+    if (look->again)
+        queue_retry(cluster);
 }

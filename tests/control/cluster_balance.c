@@ -73,6 +73,68 @@ static void carry_out(const struct balance_step *step)
     place_give_back(&pool, piece->gpu, piece->request.sms, piece->request.memory);
 }
 
+/* The books are as they were. */
+static void assert_unchanged(const struct place_gpu *before)
+{
+    for (size_t i = 0; i < pool.count; i++) {
+        assert_int_equal(before[i].used_sms, pool.gpus[i].used_sms);
+        assert_int_equal(before[i].used_memory, pool.gpus[i].used_memory);
+        assert_int_equal(before[i].users, pool.gpus[i].users);
+        assert_int_equal(before[i].sharing, pool.gpus[i].sharing);
+    }
+}
+
+/* As policy.c does it, for all GPUs at once: the plan with the fewest bytes. */
+static size_t make_room(const struct place_request *wanted, size_t *gpu)
+{
+    struct place_gpu before[GPUS];
+    struct balance_piece on[PIECES];
+    struct balance_step tried[PIECES];
+    size_t best = 0, names[PIECES];
+    uint64_t fewest = 0, bytes;
+    memcpy(before, pool.gpus, pool.count * sizeof *before);
+    for (size_t slot = 0; slot < pool.count && !fits(wanted); slot++) {
+        size_t there = 0;
+        for (size_t i = 0; i < count; i++)
+            if (pieces[i].gpu == slot) {
+                names[there] = i;
+                on[there++] = pieces[i];
+            }
+        if (!pool.gpus[slot].schedulable || !place_could_hold(&pool, slot, wanted) ||
+            (pool.gpus[slot].keeper && pool.gpus[slot].keeper != wanted->asker))
+            continue;
+        size_t moves = balance_room_on(&pool, BEST_FIT, wanted, slot, on, there, tried, &bytes);
+        assert_unchanged(before);
+        if (!moves || (best && bytes >= fewest))
+            continue;
+        best = moves;
+        fewest = bytes;
+        *gpu = slot;
+        for (size_t i = 0; i < moves; i++) {
+            steps[i] = tried[i];
+            steps[i].piece = names[tried[i].piece];
+        }
+    }
+    return best;
+}
+
+/* The one that gains most, if that is the margin at least; of equal ones the smallest. */
+static bool even(double margin, struct balance_step *best)
+{
+    bool found = false;
+    double most = 0, gain;
+    for (size_t i = 0; i < count; i++) {
+        struct balance_step step = { .piece = i };
+        if (!balance_gain(&pool, SPREAD, &pieces[i], &step.to, &gain) || gain < margin || gain < most ||
+            (found && gain == most && pieces[i].request.memory >= pieces[best->piece].request.memory))
+            continue;
+        *best = step;
+        most = gain;
+        found = true;
+    }
+    return found;
+}
+
 TEST_WITH(test_fewest_bytes, clear, NULL)
 {
     size_t a = add(16, 1000), b = add(16, 1000), gpu = 99;
@@ -82,22 +144,22 @@ TEST_WITH(test_fewest_bytes, clear, NULL)
     struct place_request wanted = share(8, 200);
     assert_false(fits(&wanted));
     /* 4 SMs are free on a, 6 on b: the smaller of a goes. */
-    assert_int_equal(balance_make_room(&pool, BEST_FIT, &wanted, pieces, count, steps, &gpu), 1);
+    assert_int_equal(make_room(&wanted, &gpu), 1);
     assert_int_equal(steps[0].piece, 1);
     assert_true(gpu == a && steps[0].to.gpu == b);
     /* Kept for another one, who waits longer: then what is on b goes, but a has no room for it. */
     pool.gpus[a].keeper = &wanted;
-    assert_int_equal(balance_make_room(&pool, BEST_FIT, &wanted, pieces, count, steps, &gpu), 0);
+    assert_int_equal(make_room(&wanted, &gpu), 0);
     wanted.asker = &wanted;
-    assert_int_equal(balance_make_room(&pool, BEST_FIT, &wanted, pieces, count, steps, &gpu), 1);
+    assert_int_equal(make_room(&wanted, &gpu), 1);
     /* Nothing goes where nothing new may go, and nothing leaves in vain. */
     pool.gpus[b].schedulable = false;
-    assert_int_equal(balance_make_room(&pool, BEST_FIT, &wanted, pieces, count, steps, &gpu), 0);
+    assert_int_equal(make_room(&wanted, &gpu), 0);
     pool.gpus[b].schedulable = true;
     wanted.sms = 17;
-    assert_int_equal(balance_make_room(&pool, BEST_FIT, &wanted, pieces, count, steps, &gpu), 0);
+    assert_int_equal(make_room(&wanted, &gpu), 0);
     wanted.sms = 4;
-    assert_int_equal(balance_make_room(&pool, BEST_FIT, &wanted, pieces, count, steps, &gpu), 0);
+    assert_int_equal(make_room(&wanted, &gpu), 0);
 }
 
 TEST_WITH(test_one_large_piece_is_enough, clear, NULL)
@@ -112,10 +174,10 @@ TEST_WITH(test_one_large_piece_is_enough, clear, NULL)
     put(a, 10, 30);
     struct place_request wanted = share(12, 100);
     pool.gpus[1].keeper = &wanted;          /* it may not go there itself */
-    assert_int_equal(balance_make_room(&pool, BEST_FIT, &wanted, pieces, count, steps, &gpu), 0);
+    assert_int_equal(make_room(&wanted, &gpu), 0);
     pool.gpus[1].keeper = NULL;
     pool.gpus[1].used_sms = 5;
-    assert_int_equal(balance_make_room(&pool, BEST_FIT, &wanted, pieces, count, steps, &gpu), 1);
+    assert_int_equal(make_room(&wanted, &gpu), 1);
     assert_int_equal(steps[0].piece, 2);
 }
 
@@ -168,7 +230,7 @@ TEST_WITH(test_random_clusters, clear, NULL)
         size_t gpu = 0;
         fill_at_random();
         struct place_request wanted = share(4 + next_random(20), 100 + next_random(900));
-        size_t moves = balance_make_room(&pool, BEST_FIT, &wanted, pieces, count, steps, &gpu);
+        size_t moves = make_room(&wanted, &gpu);
         if (fits(&wanted))
             assert_int_equal(moves, 0);
         if (!moves)
@@ -192,21 +254,21 @@ TEST_WITH(test_even, clear, NULL)
     put(a, 4, 100);
     put(a, 4, 200);
     put(a, 8, 50);
-    assert_false(balance_even(&pool, SPREAD, 0.25, pieces, count, &step));
+    assert_false(even(0.25, &step));
     size_t b = add(16, 1000);
-    assert_true(balance_even(&pool, SPREAD, 0.25, pieces, count, &step));
+    assert_true(even(0.25, &step));
     assert_true(step.piece == 2 && step.to.gpu == b);
     carry_out(&step);
     pieces[2].gpu = b;
     /* 0.5 on both. */
-    assert_false(balance_even(&pool, SPREAD, 0.01, pieces, count, &step));
+    assert_false(even(0.01, &step));
     size_t c = add(16, 1000);
     pool.gpus[c].schedulable = false;
-    assert_false(balance_even(&pool, SPREAD, 0.01, pieces, count, &step));
+    assert_false(even(0.01, &step));
     /* 4 of 16 SMs go to an empty one: 0.5 becomes 0.25, equals go by their bytes. */
     pool.gpus[c].schedulable = true;
-    assert_false(balance_even(&pool, SPREAD, 0.26, pieces, count, &step));
-    assert_true(balance_even(&pool, SPREAD, 0.25, pieces, count, &step));
+    assert_false(even(0.26, &step));
+    assert_true(even(0.25, &step));
     assert_int_equal(step.piece, 0);
 }
 
