@@ -60,8 +60,11 @@ static void vms_loaded(void *context, int error, const char *why, const struct d
     }
     for (size_t i = 0; i < cluster->vms.count; i++)
         ((struct vm *)map_at(&cluster->vms, i))->seen = false;
-    for (size_t i = 0; i < rows->count; i++)
-        take_vm(cluster, &db_rows_at(rows, i)->vm);
+    for (size_t i = 0; i < rows->count; i++) {
+        union db_row row;
+        db_rows_get(rows, i, &row);
+        take_vm(cluster, &row.vm);
+    }
     size_t count = cluster->vms.count;
     void **vms = map_values(&cluster->vms);
     bool stay = false;
@@ -182,16 +185,17 @@ static void all_loaded(void *context, int error, const char *why, const struct d
     static const enum db_kind order[] = { DB_META, DB_VM, DB_NODE, DB_SERVER, DB_EVENT, DB_USAGE };
     for (size_t k = 0; k < sizeof order / sizeof order[0]; k++)
         for (size_t i = 0; i < rows->count; i++) {
-            const union db_row *row = db_rows_at(rows, i);
+            union db_row row;
             if (rows->kinds[i] != order[k])
                 continue;
+            db_rows_get(rows, i, &row);
             switch (order[k]) {
-            case DB_META:   take_meta(cluster, &row->meta); break;
-            case DB_VM:     take_vm(cluster, &row->vm); break;
-            case DB_NODE:   take_node(cluster, &row->node); break;
-            case DB_SERVER: take_server(cluster, &row->server); break;
-            case DB_USAGE:  usage_load(cluster, &row->usage); break;
-            default:        take_event(cluster, &row->event); break;
+            case DB_META:   take_meta(cluster, &row.meta); break;
+            case DB_VM:     take_vm(cluster, &row.vm); break;
+            case DB_NODE:   take_node(cluster, &row.node); break;
+            case DB_SERVER: take_server(cluster, &row.server); break;
+            case DB_USAGE:  usage_load(cluster, &row.usage); break;
+            default:        take_event(cluster, &row.event); break;
             }
         }
     for (size_t i = 0; i < cluster->servers.count; i++) {

@@ -252,7 +252,7 @@ void place_rebook(struct place_pool *pool, size_t at, uint32_t old_sms, uint64_t
 
 size_t place_add(struct place_pool *pool, void *owner, const void *node, const char *machine)
 {
-    size_t at = 0;
+    size_t at = pool->first_free;
     while (at < pool->count && pool->gpus[at].owner)
         at++;
     if (at == pool->capacity) {
@@ -266,12 +266,14 @@ size_t place_add(struct place_pool *pool, void *owner, const void *node, const c
     if (at == pool->count)
         pool->count++;
     pool->gpus[at] = (struct place_gpu){ .owner = owner, .node = node, .machine = machine };
+    pool->first_free = at + 1;
     return at;
 }
 
 void place_remove(struct place_pool *pool, size_t at)
 {
     pool->gpus[at] = (struct place_gpu){ 0 };
+    pool->first_free = at < pool->first_free ? at : pool->first_free;
 }
 
 bool place_copy(const struct place_pool *pool, struct place_pool *out)

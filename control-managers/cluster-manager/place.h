@@ -36,6 +36,7 @@ struct place_gpu {
 struct place_pool {
     struct place_gpu *gpus;
     size_t count, capacity;
+    size_t first_free; /* no slot before it is free */
     double overcommit_sms, overcommit_memory;
 };
 

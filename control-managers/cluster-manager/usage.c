@@ -140,9 +140,14 @@ static void figures_write(const ctl_figures *figures, char *text, size_t size)
 
 static void figures_read(const char *text, ctl_figures *figures)
 {
-    char *end;
-    for (int i = 0; i < FIGURES; i++, text = end)
-        words(figures)[i] = strtoull(text, &end, 10);
+    for (int i = 0; i < FIGURES; i++) {
+        uint64_t number = 0;
+        while (*text == ' ')
+            text++;
+        for (; *text >= '0' && *text <= '9'; text++) /* a restart reads millions of digits */
+            number = number * 10 + (uint64_t)(*text - '0');
+        words(figures)[i] = number;
+    }
 }
 
 /* ---- totals ---- */

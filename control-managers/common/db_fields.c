@@ -180,6 +180,49 @@ void db_row_clear(enum db_kind kind, union db_row *row)
     }
 }
 
+size_t db_row_pack(enum db_kind kind, const union db_row *row, unsigned char *out)
+{
+    const struct db_table *table = &db_tables[db_table_index(kind)];
+    unsigned char *at = out;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct db_field *field = &table->fields[i];
+        const char *text = db_field_text(field, row);
+        size_t size = field->type == DB_FIELD_TEXT ? strlen(text) + 1 : field->size;
+        if (field->type == DB_FIELD_TEXT || field->type == DB_FIELD_BYTES) {
+            if (field->type == DB_FIELD_BYTES)
+                *at++ = *db_field_flag(field, row);
+            memcpy(at, text, size);
+            at += size;
+        } else {
+            int64_t number = db_field_number(field, row);
+            memcpy(at, &number, sizeof number);
+            at += sizeof number;
+        }
+    }
+    return (size_t)(at - out);
+}
+
+void db_row_unpack(enum db_kind kind, const unsigned char *at, union db_row *row)
+{
+    const struct db_table *table = &db_tables[db_table_index(kind)];
+    for (size_t i = 0; i < table->count; i++) {
+        const struct db_field *field = &table->fields[i];
+        char *text = db_field_text(field, row);
+        size_t size = field->type == DB_FIELD_TEXT ? strlen((const char *)at) + 1 : field->size;
+        if (field->type == DB_FIELD_TEXT || field->type == DB_FIELD_BYTES) {
+            if (field->type == DB_FIELD_BYTES)
+                *db_field_flag(field, row) = *at++ != 0;
+            memcpy(text, at, size);
+            at += size;
+        } else {
+            int64_t number;
+            memcpy(&number, at, sizeof number);
+            db_field_set_number(field, row, number);
+            at += sizeof number;
+        }
+    }
+}
+
 bool db_row_equal(const struct db_table *table, const union db_row *a, const union db_row *b)
 {
     for (size_t i = 0; i < table->count; i++) {

@@ -54,6 +54,11 @@ bool db_field_set_text(const struct db_field *, union db_row *, const char *, si
 /* Gives a row of this kind the values that hold where a field is missing: grouping is on, programs have one GPU. */
 void db_row_clear(enum db_kind, union db_row *);
 size_t db_row_size(enum db_kind); /* of the member of the union that it uses */
+/* The row without the unused room of its texts, which is most of it: numbers of 8 bytes, texts with their zero. out: as
+   many bytes as db_row_size and 8 for each field. Returns how many it takes. */
+size_t db_row_pack(enum db_kind, const union db_row *, unsigned char *out);
+/* What db_row_pack has written. */
+void db_row_unpack(enum db_kind, const unsigned char *, union db_row *);
 bool db_row_equal(const struct db_table *, const union db_row *, const union db_row *);
 /* Checks the changes of a batch: kinds, actions, keys. 0 or -EINVAL. */
 int db_changes_check(const struct db_change *, size_t count, char *error);

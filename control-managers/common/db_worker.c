@@ -47,6 +47,7 @@ struct db_worker {
     struct db_job      *first, **end;
     size_t           waiting;           /* changes in the list or being applied */
     bool             stopping, cancelled, ended;
+    struct db_times  times;
     uint64_t         called;            /* when the call of the database that is under way began, ms; 0: none is */
     /* the worker's thread only */
     bool             taken;             /* another manager has the database now */
@@ -186,21 +187,57 @@ static int keep_row(void *context, enum db_kind kind, const union db_row *row)
             return -ENOMEM;
         job->row_capacity = capacity;
     }
-    size_t size = (db_row_size(kind) + _Alignof(union db_row) - 1) / _Alignof(union db_row) * _Alignof(union db_row);
-    if (job->row_room - job->row_size < size) {
-        size_t room = 2 * job->row_room + sizeof *row;
+    size_t most = db_row_size(kind) + DB_MAX_FIELDS * sizeof(int64_t);
+    if (job->row_room - job->row_size < most) {
+        size_t room = 2 * job->row_room + most;
         unsigned char *bytes = realloc(job->row_bytes, room);
         if (!bytes)
             return -ENOMEM;
         job->row_bytes = bytes;
         job->row_room = room;
     }
-    memcpy(job->row_bytes + job->row_size, row, db_row_size(kind));
+    unsigned char *at = job->row_bytes + job->row_size;
+    size_t size = db_row_pack(kind, row, at);
     job->row_kinds[job->row_count] = kind;
     job->row_places[job->row_count++] = job->row_size;
     job->row_size += size;
-    job->row_digest = digest_of(job->row_digest, row, db_row_size(kind));
+    job->row_digest = digest_of(job->row_digest, at, size);
     return 0;
+}
+
+void db_rows_get(const struct db_rows *rows, size_t i, union db_row *out)
+{
+    db_row_unpack(rows->kinds[i], rows->bytes + rows->places[i], out);
+}
+
+const double db_seconds[DB_TIMES - 1] = { 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3 };
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void note_time(struct db_worker *worker, uint64_t begun)
+{
+    uint64_t us = now_us() - begun;
+    int i = 0;
+    while (i < DB_TIMES - 1 && (double)us > db_seconds[i] * 1e6)
+        i++;
+    pthread_mutex_lock(&worker->lock);
+    worker->times.counts[i]++;
+    worker->times.us += us;
+    pthread_mutex_unlock(&worker->lock);
+}
+
+struct db_times db_worker_times(const struct db_worker *worker)
+{
+    struct db_worker *mutable = (struct db_worker *)(uintptr_t)worker;
+    pthread_mutex_lock(&mutable->lock);
+    struct db_times times = worker->times;
+    pthread_mutex_unlock(&mutable->lock);
+    return times;
 }
 
 /* Runs one attempt of a load, or of a batch of changes. */
@@ -227,12 +264,7 @@ static int attempt(struct db *db, struct db_job *first, char *error)
     return failure;
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
+static uint64_t now_ms(void) { return now_us() / 1000; }
 
 static void mark_call(struct db_worker *worker, bool begins)
 {
@@ -277,9 +309,12 @@ static int insist(struct db_worker *worker, struct db *db, struct db_job **batch
     unsigned delay = RETRY_MIN_MS;
     bool unsure = false;
     while (*batch) {
+        const uint64_t begun = now_us();
         mark_call(worker, true);
         int failure = attempt(db, *batch, error);
         mark_call(worker, false);
+        if (!(*batch)->loaded)
+            note_time(worker, begun);
         judge(worker, failure, error);
         if (failure == -ESTALE)
             say_lost(worker, error);

@@ -55,15 +55,21 @@ struct db_rows {
     const unsigned char *bytes;
     uint64_t digest; /* of all bytes: that of another load of the same rows is the same */
 };
-/* Of the row only the member of its kind is there: the largest one takes ten times as much as most others. */
-static inline const union db_row *db_rows_at(const struct db_rows *rows, size_t i)
-{
-    return (const union db_row *)(rows->bytes + rows->places[i]);
-}
+/* Rows are kept packed (db_fields.h), since those of a large cluster would take hundreds of megabytes otherwise. Of *out
+   only the member of its kind is filled. */
+void db_rows_get(const struct db_rows *, size_t i, union db_row *out);
 int db_worker_load(struct db_worker *, unsigned kinds, unsigned events,
                    void (*done)(void *context, int error, const char *why, const struct db_rows *), void *context);
 
 size_t db_worker_waiting(const struct db_worker *);
+/* How long the database was about batches of changes, tries that failed included, since the worker began. counts[i]: of
+   at most db_seconds[i], the last: longer. Any thread. */
+enum { DB_TIMES = 9 };
+struct db_times {
+    uint64_t counts[DB_TIMES], us;
+};
+extern const double db_seconds[DB_TIMES - 1];
+struct db_times db_worker_times(const struct db_worker *);
 /* For how long the database has left one call unanswered, in milliseconds; 0: no call is under way. */
 unsigned db_worker_silence(const struct db_worker *);
 
