@@ -179,6 +179,7 @@ static void carry_out_remove(struct cluster *cluster, struct change *change)
     if (node) {
         snprintf(why, sizeof why, "node %s was removed", node->row.name);
         node_lose(cluster, node, why);
+        incidents_forget(cluster, node);
         node_destroy(cluster, node);
     }
     cluster_event(cluster, ADMIN_INFO, "node-removed", &which, "by %s", change->by);

@@ -11,15 +11,16 @@
 
 /* ---- samples ---- */
 
-enum { LABELS_SIZE = 512, NAME_SIZE = CTL_MAX_NAME + 1 };
+enum { LABELS_SIZE = 512, NAME_SIZE = CTL_MAX_NAME + 1, SOON_DAYS = 30 };
 enum { GAUGE, COUNTER };
 
-/* A page that is being filled. */
+/* A page that is being filled: of all samples those from `from` on, as many as fit. */
 struct sample_page {
     admin_sample samples[ADMIN_MAX_SAMPLES];
     struct {
         char name[NAME_SIZE], labels[LABELS_SIZE];
     } texts[ADMIN_MAX_SAMPLES];
+    uint64_t from, seen;
     u_int count;
 };
 
@@ -27,7 +28,7 @@ struct sample_page {
 static void sample(struct sample_page *page, int kind, const char *name, const char *labels, const char *more,
                    double value)
 {
-    if (page->count == ADMIN_MAX_SAMPLES)
+    if (page->seen++ < page->from || page->count == ADMIN_MAX_SAMPLES)
         return;
     u_int at = page->count++;
     snprintf(page->texts[at].name, NAME_SIZE, "%s", name);
@@ -37,41 +38,48 @@ static void sample(struct sample_page *page, int kind, const char *name, const c
     };
 }
 
-/* A histogram as Prometheus has it: each bucket also counts what is in those before it. */
-static void of_loop(struct sample_page *page, const struct loop_held *held)
-{
-    char bound[32];
-    uint64_t count = 0;
-    for (int i = 0; i < LOOP_HELD; i++) {
-        count += held->counts[i];
-        if (i + 1 < LOOP_HELD)
-            snprintf(bound, sizeof bound, "le=\"%g\"", loop_held_seconds[i]);
-        else
-            snprintf(bound, sizeof bound, "le=\"+Inf\"");
-        sample(page, COUNTER, "flyt_loop_held_seconds_bucket", bound, "", (double)count);
-    }
-    sample(page, COUNTER, "flyt_loop_held_seconds_sum", "", "", (double)held->ns / 1e9);
-    sample(page, COUNTER, "flyt_loop_held_seconds_count", "", "", (double)count);
-}
-
-/* A histogram of how long something took, each time that it happened. */
-static void of_times(struct sample_page *page, const char *name, const char *labels, const struct count_times *times)
+/* A histogram as Prometheus has it: each bucket also counts what is in those before it. `sum`: seconds. */
+static void histogram(struct sample_page *page, const char *name, const char *labels, const uint64_t *counts,
+                      const double *bounds, int buckets, double sum)
 {
     char full[NAME_SIZE], bound[32];
     uint64_t count = 0;
     snprintf(full, sizeof full, "%.48s_bucket", name);
-    for (int i = 0; i < COUNT_TIMES; i++) {
-        count += times->counts[i];
-        if (i + 1 < COUNT_TIMES)
-            snprintf(bound, sizeof bound, ",le=\"%g\"", count_seconds[i]);
+    for (int i = 0; i < buckets; i++) {
+        count += counts[i];
+        if (i + 1 < buckets)
+            snprintf(bound, sizeof bound, ",le=\"%g\"", bounds[i]);
         else
             snprintf(bound, sizeof bound, ",le=\"+Inf\"");
         sample(page, COUNTER, full, labels, bound, (double)count);
     }
     snprintf(full, sizeof full, "%.48s_sum", name);
-    sample(page, COUNTER, full, labels, "", (double)times->us / 1e6);
+    sample(page, COUNTER, full, labels, "", sum);
     snprintf(full, sizeof full, "%.48s_count", name);
     sample(page, COUNTER, full, labels, "", (double)count);
+}
+
+static void of_loop(struct sample_page *page, const struct loop *loop)
+{
+    const struct loop_held *held = loop_held(loop), *worked = loop_worked(loop);
+    char labels[96];
+    histogram(page, "flyt_loop_held_seconds", "", held->counts, loop_held_seconds, LOOP_HELD, (double)held->ns / 1e9);
+    histogram(page, "flyt_loop_worked_seconds", "", worked->counts, loop_held_seconds, LOOP_HELD,
+              (double)worked->ns / 1e9);
+    sample(page, GAUGE, "flyt_loop_worked_most_seconds", "", "", (double)worked->most_ns / 1e9);
+    for (uint32_t i = 0; i <= CTL_LAST_PROCEDURE; i++) {
+        const struct loop_rpc_times *times = loop_rpc_times(loop, i);
+        if (!times->ns)
+            continue;
+        snprintf(labels, sizeof labels, "procedure=\"%s\"", protocol_procedures[i].name);
+        histogram(page, "flyt_rpc_duration_seconds", labels, times->counts, loop_rpc_seconds, LOOP_RPC_TIMES,
+                  (double)times->ns / 1e9);
+    }
+}
+
+static void of_times(struct sample_page *page, const char *name, const char *labels, const struct count_times *times)
+{
+    histogram(page, name, labels, times->counts, count_seconds, COUNT_TIMES, (double)times->us / 1e6);
 }
 
 static void of_codes(struct sample_page *page, const char *name, const uint64_t counts[COUNT_CODES], const char *ok)
@@ -104,34 +112,96 @@ static void of_counts(struct sample_page *page, const struct counted_things *thi
     of_times(page, "flyt_server_start_duration_seconds", "", &things->servers);
 }
 
+static void of_connections(struct sample_page *page, const struct cluster *cluster)
+{
+    static const char *const ways[CONN_WAYS] = { "no", "yes", "local" };
+    char labels[96];
+    static const ctl_role roles[] = { CTL_ROLE_NODE, CTL_ROLE_CLIENT, CTL_ROLE_ADMIN, CTL_ROLE_OPERATOR,
+                                      CTL_ROLE_VIEWER };
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        for (int way = 0; way < CONN_WAYS; way++) {
+            snprintf(labels, sizeof labels, "role=\"%s\",encrypted=\"%s\"", protocol_role_name(roles[i]),
+                     ways[way]);
+            sample(page, GAUGE, "flyt_connections", labels, "", (double)cluster->connections[roles[i]][way]);
+        }
+}
+
+/* A GPU that is unknown at present, since its node has not come yet, is left out. */
+static void of_incidents(struct sample_page *page, const struct cluster *cluster)
+{
+    char labels[LABELS_SIZE];
+    for (size_t i = 0; i < cluster->incidents.count; i++) {
+        const struct incident *incident = map_at((struct map *)(uintptr_t)&cluster->incidents, i);
+        const struct cluster_gpu *gpu =
+            incident->kind == INCIDENT_GPU_FAULT ? map_get(&cluster->gpus, incident->name) : NULL;
+        if (incident->kind == INCIDENT_RESTART) {
+            snprintf(labels, sizeof labels, "node=\"%s\"", incident->name);
+            sample(page, COUNTER, "flyt_server_restarts_total", labels, "", (double)incident->durable);
+        } else if (gpu) {
+            snprintf(labels, sizeof labels, "node=\"%s\",gpu=\"%s\"", gpu->node->row.name, incident->name);
+            sample(page, COUNTER, "flyt_gpu_faults_total", labels, "", (double)incident->durable);
+        }
+    }
+}
+
 static void of_cluster(struct sample_page *page, struct cluster *cluster)
 {
     const struct program *first = cluster->queue;
+    const struct db_times db = db_worker_times(cluster->db);
     sample(page, COUNTER, "flyt_events_total", "", "", (double)(cluster->events.next - 1));
     sample(page, GAUGE, "flyt_queue_length", "", "", (double)cluster->queue_length);
     sample(page, GAUGE, "flyt_queue_oldest_seconds", "", "", first ? (double)(loop_time() - first->asked) / 1e6 : 0);
     sample(page, GAUGE, "flyt_db_waiting", "", "", (double)db_worker_waiting(cluster->db));
-    of_loop(page, loop_held(cluster->loop));
+    histogram(page, "flyt_db_apply_duration_seconds", "", db.counts, db_seconds, DB_TIMES, (double)db.us / 1e6);
+    of_connections(page, cluster);
     of_counts(page, &cluster->counts.durable);
     if (cluster->tls)
         sample(page, GAUGE, "flyt_certificate_expiry_timestamp_seconds", "role=\"cluster\"", "",
                (double)tls_context_ends(cluster->tls));
+    of_loop(page, cluster->loop);
+    of_incidents(page, cluster);
+}
+
+/* Of VMs, of which there may be very many, only those whose certificate ends soon. */
+static void of_certificates(struct sample_page *page, const struct cluster *cluster)
+{
+    char labels[LABELS_SIZE];
+    const int64_t soon = loop_time() / 1000000 + SOON_DAYS * 86400;
+    for (const struct cluster_session *session = cluster->sessions; session; session = session->next) {
+        if (!session->certificate_ends || (!session->node && !session->vm) ||
+            (session->vm && session->certificate_ends > soon))
+            continue;
+        if (session->node)
+            snprintf(labels, sizeof labels, "role=\"node\",node=\"%s\"", session->node->row.name);
+        else
+            snprintf(labels, sizeof labels, "role=\"client\",vm=\"%s\"", session->vm->row.name);
+        sample(page, GAUGE, "flyt_certificate_expiry_timestamp_seconds", labels, "",
+               (double)session->certificate_ends);
+    }
 }
 
 void admin_handle_counters(struct conn *conn, struct loop_call *call, void *object)
 {
     const admin_counters_args *args = object;
+    struct cluster *cluster = session_of(conn)->cluster;
     admin_counters_result result = { .status = { CTL_OK, (char *)"" } };
     struct sample_page *page = calloc(1, sizeof *page);
     if (!page) {
         result.status = (ctl_status){ CTL_INTERNAL, (char *)"no memory" };
-    } else if (strcmp(args->of, "cluster") == 0) {
-        of_cluster(page, session_of(conn)->cluster);
-        result.samples.samples_len = page->count;
-        result.samples.samples_val = page->samples;
-    } else {
-        result.status = (ctl_status){ CTL_INVALID, (char *)"there are samples of cluster" };
+        call_reply(call, &result);
+        return;
     }
+    page->from = args->after;
+    if (strcmp(args->of, "cluster") == 0)
+        of_cluster(page, cluster);
+    else if (strcmp(args->of, "certificates") == 0)
+        of_certificates(page, cluster);
+    else
+        result.status = (ctl_status){ CTL_INVALID, (char *)"there are samples of cluster and of certificates" };
+    result.samples.samples_len = page->count;
+    result.samples.samples_val = page->samples;
+    result.next = page->from + page->count;
+    result.more = page->seen > result.next;
     call_reply(call, &result);
     free(page);
 }

@@ -32,6 +32,7 @@
 
 #include "control-managers/cluster-manager/counts.h"
 #include "control-managers/cluster-manager/follow.h"
+#include "control-managers/cluster-manager/incidents.h"
 #include "control-managers/cluster-manager/place.h"
 #include "control-managers/cluster-manager/schema.h"
 #include "control-managers/common/db_worker.h"
@@ -150,6 +151,7 @@ struct server {
     bool deserted;          /* its programs have moved away: no grace period when nobody uses it */
     bool late;              /* its programs know that the DB has not taken its row yet */
     bool never_ready;       /* its node could not start it */
+    bool reported;          /* its node has said something of it since this manager began */
     ctl_server_state state; /* as reported; STARTING before */
     char addresses[CTL_MAX_ADDRESSES][CTL_MAX_URI + 1];
     size_t address_count;
@@ -250,11 +252,14 @@ struct call_target {
 };
 
 enum endpoint { ENDPOINT_NODE, ENDPOINT_CLIENT, ENDPOINT_LOCAL };
+enum conn_way { CONN_PLAIN, CONN_TLS, CONN_UNIX, CONN_WAYS };
 struct cluster_session {
     struct hello hello;
     char who[WHO_SIZE]; /* of an administrator */
     bool denied;        /* the call for which this connection ends is noted */
     bool counted;       /* in vms_connected, unencrypted: it is the session of its node or VM */
+    bool joined;        /* in cluster->connections */
+    int64_t certificate_ends; /* the newest one that it has, in seconds since 1970; 0: it has shown none */
     struct cluster *cluster;
     struct conn *conn;
     enum endpoint endpoint;
@@ -298,11 +303,6 @@ struct event_ring {
     uint64_t next;
 };
 
-struct cluster {
-    struct loop *loop;
-    struct config *config;
-    const struct cluster_config *values;
-    const char *config_path;
 /* policy.c: a search for moves, which goes on in slices. */
 struct policy_search {
     bool runs, tried; /* tried: for the first in the queue, and in vain */
@@ -331,6 +331,11 @@ struct queue_look {
     size_t failures;
 };
 
+struct cluster {
+    struct loop *loop;
+    struct config *config;
+    const struct cluster_config *values;
+    const char *config_path;
     struct db_worker *db;
     bool loaded, db_up, stopping, replaced; /* replaced: another manager has the DB */
     struct change *changes;                 /* changes.h */
@@ -346,6 +351,7 @@ struct queue_look {
     int64_t started;
     uint64_t settled;                             /* loop_now: until then nodes that are away are waited for */
     size_t vms_connected, unencrypted;            /* sessions of VMs; of nodes and VMs, without TLS */
+    uint32_t connections[COUNT_ROLES][CONN_WAYS]; /* by ctl_role and how they came */
     size_t next_look;                             /* node_tick goes on there: nodes, then VMs */
     size_t vms_awaited;                           /* have GPU servers, and have not said which programs run */
     uint64_t vms_digest;                          /* of the entitlements, as loaded last; 0: they are others now */
@@ -365,15 +371,16 @@ struct queue_look {
     struct map vms, vm_addresses, nodes, node_addresses, gpus, servers, programs;
     struct program *queue, **queue_end; /* waiting for a GPU, first come first */
     size_t queue_length;
+    struct queue_look look;
+    struct policy_search search;
     struct cluster_session *sessions, *watchers;
     struct event_ring events;
     struct usage *usage;
     struct follow follow;
     struct refusals refusals;
     admin_move_counts move_counts; /* under_way is not kept */
-    struct queue_look look;
-    struct policy_search search;
     struct counts counts;
+    struct map incidents; /* incidents.h */
     struct loop_timer tick, reload_vms, retry_queue, ready_late, cut_off, policy;
     bool retrying, loading_vms;
 };
@@ -443,9 +450,11 @@ bool store_usage(struct cluster *, const struct db_change *, size_t count);
 void store_put_meta(struct cluster *, const char *key, const char *value);
 /* Of a program that moves: "move-ID" and what load.c reads again. */
 #define STORE_COUNTS_KEY "counts:"
+#define STORE_INCIDENT_KEY "incident:"
 #define STORE_MOVE_KEY "move-"
-/* done: with the cluster as its context. */
-void store_put_counts(struct cluster *, const char *key, const char *value, void (*done)(void *, int, const char *));
+void store_put_counts(struct cluster *, const char *key, const char *value, void (*done)(void *, int, const char *),
+                      void *context);
+void store_delete_meta(struct cluster *, const char *key);
 void store_put_move(struct cluster *, uint64_t id, const char *value, void (*done)(void *, int, const char *),
                     void *context);
 void store_delete_move(struct cluster *, uint64_t id);

@@ -68,7 +68,7 @@ static void write_all(struct cluster *cluster)
             at += (size_t)snprintf(value + at, sizeof value - at, "%s%" PRIu64, at ? " " : "",
                                    words(&counts->written)[i]);
         snprintf(key, sizeof key, STORE_COUNTS_KEY "%u", part);
-        store_put_counts(cluster, key, value, written);
+        store_put_counts(cluster, key, value, written, cluster);
     }
 }
 

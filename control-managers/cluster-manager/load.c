@@ -101,6 +101,8 @@ static void take_meta(struct cluster *cluster, const struct db_meta *row)
         snprintf(cluster->name, sizeof cluster->name, "%.*s", CTL_MAX_LABEL, row->value);
     else if (strncmp(row->key, STORE_COUNTS_KEY, strlen(STORE_COUNTS_KEY)) == 0)
         counts_load(cluster, row->key, row->value);
+    else if (strncmp(row->key, STORE_INCIDENT_KEY, strlen(STORE_INCIDENT_KEY)) == 0)
+        incidents_load(cluster, row->key, row->value);
     else if (strncmp(row->key, STORE_MOVE_KEY, strlen(STORE_MOVE_KEY)) == 0)
         moving_load(cluster, strtoull(row->key + strlen(STORE_MOVE_KEY), NULL, 10), row->value);
 }

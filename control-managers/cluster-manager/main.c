@@ -317,6 +317,7 @@ static void free_everything(struct cluster *cluster)
     gpu_links_end(cluster);
     moving_end(cluster);
     usage_free(cluster->usage);
+    incidents_end(cluster);
     follow_free(&cluster->follow);
     loop_timer_stop(&cluster->tick);
     loop_timer_stop(&cluster->policy);

@@ -349,6 +349,8 @@ static void gpu_report(struct cluster *cluster, struct node *node, const ctl_gpu
     ctl_gpu_state before = gpu->state;
     take_gpu(gpu, report);
     node_set_schedulable(cluster, node);
+    if (before == CTL_GPU_READY && gpu->state != CTL_GPU_READY)
+        incidents_add(cluster, INCIDENT_GPU_FAULT, gpu->id, 1);
     if (before != gpu->state)
         cluster_event(cluster, gpu->state == CTL_GPU_READY ? ADMIN_INFO : ADMIN_ERROR,
                       gpu->state == CTL_GPU_READY ? "gpu-ready" : "gpu-fault", &which, "GPU %s (%s): %.600s", gpu->id,

@@ -6,6 +6,7 @@
  * need not be on this machine.
  */
 #include <errno.h>
+#include <openssl/pem.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,17 @@ static ctl_code renew(const struct cluster_session *session, const ctl_renew_arg
                                   "%.900s", error);
 }
 
+/* When the first certificate of the chain ends. 0: it cannot be read. */
+static int64_t chain_ends(const char *chain)
+{
+    BIO *bio = BIO_new_mem_buf(chain, -1);
+    X509 *certificate = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+    int64_t ends = certificate ? tls_certificate_ends(certificate) : 0;
+    X509_free(certificate);
+    BIO_free(bio);
+    return ends;
+}
+
 void renew_handle(struct conn *conn, struct loop_call *call, void *args)
 {
     struct cluster_session *session = conn_context(conn);
@@ -71,6 +83,8 @@ void renew_handle(struct conn *conn, struct loop_call *call, void *args)
     struct event_about which = { .vm = session->vm ? session->vm->row.name : NULL,
                                  .node = session->node ? session->node->row.name : NULL };
     const char *role = protocol_role_name(session->hello.role), *name = session->hello.name;
+    if (code == CTL_OK)
+        session->certificate_ends = chain_ends(chain);
     if (code == CTL_OK)
         cluster_event(cluster, ADMIN_INFO, "certificate-renewed", &which, "%s:%s has a new certificate", role, name);
     else if (code != CTL_NOT_SUPPORTED && !soon)

@@ -481,10 +481,14 @@ void server_update(struct cluster *cluster, struct server *server, const ctl_ser
     struct event_about which = about(server);
     char text[CTL_MAX_TEXT + 1];
     take_report(server, report);
+    /* Those of an adopted one, as it is reported first, were counted before. */
+    if (report->restarts > server->restarts && (server->reported || !server->adopted))
+        incidents_add(cluster, INCIDENT_RESTART, server->row.node, report->restarts - server->restarts);
     if (report->restarts > server->restarts)
         cluster_event(cluster, ADMIN_WARNING, "server-restarted", &which, "it crashed and was started again (%u times)",
                       report->restarts);
     server->restarts = report->restarts;
+    server->reported = true;
     switch (report->state) {
     case CTL_SERVER_RUNNING:
         if (!server->stopping && server->state != CTL_SERVER_RUNNING)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "control-managers/common/daemon.h"
+#include "control-managers/common/tls.h"
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
@@ -250,14 +251,36 @@ static ctl_code accept_administrator(struct cluster_session *session, const stru
     return CTL_OK;
 }
 
-static ctl_code accepted(struct conn *conn, const struct hello *hello, char *text)
+static ctl_code accept_role(struct cluster_session *session, const struct hello *hello, char *text)
 {
-    struct cluster_session *session = session_of(conn);
     switch (hello->role) {
     case CTL_ROLE_NODE:   return accept_node(session, hello, text);
     case CTL_ROLE_CLIENT: return accept_client(session, hello, text);
     default:              return accept_administrator(session, hello);
     }
+}
+
+/* Counts it among the connections while it lasts. */
+static void count_connection(struct cluster_session *session, bool begins)
+{
+    enum conn_way way = session->endpoint == ENDPOINT_LOCAL ? CONN_UNIX
+                        : conn_encrypted(session->conn)     ? CONN_TLS
+                                                            : CONN_PLAIN;
+    if (session->joined == begins)
+        return;
+    session->joined = begins;
+    session->cluster->connections[(unsigned)session->hello.role % COUNT_ROLES][way] += begins ? 1 : UINT32_MAX;
+}
+
+static ctl_code accepted(struct conn *conn, const struct hello *hello, char *text)
+{
+    struct cluster_session *session = session_of(conn);
+    const struct x509_st *certificate = conn_peer_x509(conn);
+    ctl_code code = accept_role(session, hello, text);
+    if (code == CTL_OK)
+        count_connection(session, true);
+    session->certificate_ends = certificate ? tls_certificate_ends(certificate) : 0;
+    return code;
 }
 
 static const struct hello_policy *policy_of(struct conn *conn)
@@ -317,6 +340,7 @@ static void closed(struct conn *conn, int error, const char *why)
         return;
     struct cluster *cluster = session->cluster;
     count(session, false);
+    count_connection(session, false);
     session_forget_waiting(session);
     changes_forget(session);
     resizes_forget(session);

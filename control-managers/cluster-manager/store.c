@@ -92,12 +92,12 @@ void store_put_meta(struct cluster *cluster, const char *key, const char *value)
 }
 
 void store_put_counts(struct cluster *cluster, const char *key, const char *value,
-                      void (*done)(void *, int, const char *))
+                      void (*done)(void *, int, const char *), void *context)
 {
     struct db_change change = { .action = DB_PUT, .kind = DB_META };
     snprintf(change.row.meta.key, sizeof change.row.meta.key, "%s", key);
     snprintf(change.row.meta.value, sizeof change.row.meta.value, "%s", value);
-    apply(cluster, &change, done, cluster);
+    apply(cluster, &change, done, context);
 }
 
 void store_put_move(struct cluster *cluster, uint64_t id, const char *value, void (*done)(void *, int, const char *),
@@ -109,11 +109,18 @@ void store_put_move(struct cluster *cluster, uint64_t id, const char *value, voi
     apply(cluster, &change, done, context);
 }
 
-void store_delete_move(struct cluster *cluster, uint64_t id)
+void store_delete_meta(struct cluster *cluster, const char *key)
 {
     struct db_change change = { .action = DB_DELETE, .kind = DB_META };
-    snprintf(change.row.meta.key, sizeof change.row.meta.key, STORE_MOVE_KEY "%llu", (unsigned long long)id);
+    snprintf(change.row.meta.key, sizeof change.row.meta.key, "%s", key);
     apply(cluster, &change, NULL, NULL);
+}
+
+void store_delete_move(struct cluster *cluster, uint64_t id)
+{
+    char key[DB_NAME_SIZE];
+    snprintf(key, sizeof key, STORE_MOVE_KEY "%llu", (unsigned long long)id);
+    store_delete_meta(cluster, key);
 }
 
 /* Rows are written in order, so a row with an id below the limit is durable only after the limit is. */

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "cpu/common/log.h"
+
 enum { LATE_MS = 1000 };
 
 /* The clock stands still while a timer is overdue by more than LATE_MS: then this process did not run (it was stopped,
@@ -116,26 +118,60 @@ static void set_clock(struct loop *loop)
     uv_timer_start(&loop->clock, fire, loop->timers->due > now ? loop->timers->due - now : 1, 0);
 }
 
-uint64_t loop_clock_ns(void)
+/* ---- what holds the loop ---- */
+
+/* The kernel is asked for the thread's processor time, which takes a system call: for handlers that took SHORT_NS by the
+   clock, and before a handler if it was not for MARK_NS. So two askings enclose a long handler, and little besides. */
+enum { SHORT_NS = 500000, MARK_NS = 200000, LONG_NS = 5000000 };
+
+static uint64_t clock_ns(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 const double loop_held_seconds[LOOP_HELD - 1] = { 0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 1 };
 
-void loop_note_held(struct loop *loop, uint64_t begun)
+static void add_held(struct loop_held *held, uint64_t ns)
 {
-    uint64_t took = loop_clock_ns() - begun;
     int i = 0;
-    while (i < LOOP_HELD - 1 && (double)took > loop_held_seconds[i] * 1e9)
+    while (i < LOOP_HELD - 1 && (double)ns > loop_held_seconds[i] * 1e9)
         i++;
-    loop->held.counts[i]++;
-    loop->held.ns += took;
+    held->counts[i]++;
+    held->ns += ns;
+    held->most_ns = ns > held->most_ns ? ns : held->most_ns;
+}
+
+uint64_t loop_begin_held(struct loop *loop)
+{
+    uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (now - loop->mark_ns > MARK_NS) {
+        loop->mark_ns = now;
+        loop->mark_worked_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    }
+    return now;
+}
+
+uint64_t loop_note_held(struct loop *loop, uint64_t begun, const char *what)
+{
+    uint64_t now = clock_ns(CLOCK_MONOTONIC), took = now - begun, worked = took;
+    if (took > SHORT_NS) {
+        uint64_t thread = clock_ns(CLOCK_THREAD_CPUTIME_ID), since_mark = thread - loop->mark_worked_ns;
+        worked = since_mark < took ? since_mark : took;
+        loop->mark_ns = now;
+        loop->mark_worked_ns = thread;
+    }
+    add_held(&loop->held, took);
+    add_held(&loop->worked, worked);
+    if (worked > LONG_NS)
+        log_debug("event=loop-held what=%s worked-us=%llu took-us=%llu", what, (unsigned long long)(worked / 1000),
+                  (unsigned long long)(took / 1000));
+    return took;
 }
 
 const struct loop_held *loop_held(const struct loop *loop) { return &loop->held; }
+const struct loop_held *loop_worked(const struct loop *loop) { return &loop->worked; }
 
 static void fire(uv_timer_t *clock)
 {
@@ -145,9 +181,9 @@ static void fire(uv_timer_t *clock)
     while (loop->timers && loop->timers->due <= now) {
         struct loop_timer *timer = loop->timers;
         take_out(loop, timer);
-        uint64_t begun = loop_clock_ns();
+        uint64_t begun = loop_begin_held(loop);
         timer->fn(timer, timer->context);
-        loop_note_held(loop, begun);
+        loop_note_held(loop, begun, "timer");
     }
     loop->firing = false;
     set_clock(loop);
@@ -187,9 +223,9 @@ static void run_posted(struct loop *loop)
     pthread_mutex_unlock(&loop->lock);
     while (posted) {
         struct loop_posted *next = posted->next;
-        uint64_t begun = loop_clock_ns();
+        uint64_t begun = loop_begin_held(loop);
         posted->fn(posted->context);
-        loop_note_held(loop, begun);
+        loop_note_held(loop, begun, "result");
         free(posted);
         posted = next;
     }

@@ -49,13 +49,23 @@ void loop_stop(struct loop *);
 uint64_t loop_now(struct loop *); /* ms, only moves forward; stands still while this process is stopped */
 int64_t loop_time(void);          /* microseconds since 1970 */
 /* How long handlers of calls, timers and posts have held the loop: counts[i]: of at most loop_held_seconds[i], the last
-   one of more. The loop's thread. */
+   one of more. The loop's thread. loop_held: by the clock, so with the time in which others had the processor.
+   loop_worked: the processor time of this thread, up to 0.2 ms too much for each. */
 enum { LOOP_HELD = 10 };
 struct loop_held {
-    uint64_t counts[LOOP_HELD], ns;
+    uint64_t counts[LOOP_HELD], ns, most_ns;
 };
 extern const double loop_held_seconds[LOOP_HELD - 1];
 const struct loop_held *loop_held(const struct loop *);
+const struct loop_held *loop_worked(const struct loop *);
+/* How long handlers were about calls of one procedure, by the clock; what a call waits for does not count. counts[i]: of
+   at most loop_rpc_seconds[i], the last: longer. */
+enum { LOOP_RPC_TIMES = 5 };
+struct loop_rpc_times {
+    uint64_t counts[LOOP_RPC_TIMES], ns;
+};
+extern const double loop_rpc_seconds[LOOP_RPC_TIMES - 1];
+const struct loop_rpc_times *loop_rpc_times(const struct loop *, uint32_t procedure);
 /* For processes, files and pipes: handles of your own on the same loop (uv_spawn …). */
 uv_loop_t *loop_uv(struct loop *);
 /* Any thread: fn(context) runs in the loop's thread, in order. 0 or -ENOMEM. */

@@ -29,7 +29,9 @@ struct loop {
     struct loop_timer *timers; /* root of a pairing heap */
     uint64_t slept;            /* ms that loop_now leaves out */
     bool firing, stopping;
-    struct loop_held held;
+    struct loop_held held, worked;
+    struct loop_rpc_times rpc[CTL_LAST_PROCEDURE + 1];
+    uint64_t mark_ns, mark_worked_ns; /* clock and processor time of this thread, both of one moment */
     pthread_mutex_t lock; /* of posted */
     struct loop_posted *posted, **posted_end;
     struct loop_signal_handle *signals;
@@ -99,9 +101,9 @@ struct conn {
     struct connecting *connecting; /* loop_connect.c, NULL when connected */
 };
 
-/* loop.c: a handler has run since loop_clock_ns said `begun`. */
-uint64_t loop_clock_ns(void);
-void loop_note_held(struct loop *, uint64_t begun);
+/* loop.c: a handler begins; it has run since then, named `what` for the log. The nanoseconds by the clock. */
+uint64_t loop_begin_held(struct loop *);
+uint64_t loop_note_held(struct loop *, uint64_t begun, const char *what);
 
 /* loop_conn.c */
 struct conn *conn_create(struct loop *, const struct conn_service *, void *context, bool is_unix);

@@ -186,6 +186,22 @@ static const struct conn_method *method_for(struct conn *conn, const struct rpc_
     return NULL;
 }
 
+const double loop_rpc_seconds[LOOP_RPC_TIMES - 1] = { 0.0001, 0.001, 0.005, 0.1 };
+
+static void note_time(struct loop_rpc_times *times, uint64_t ns)
+{
+    int i = 0;
+    while (i < LOOP_RPC_TIMES - 1 && (double)ns > loop_rpc_seconds[i] * 1e9)
+        i++;
+    times->counts[i]++;
+    times->ns += ns;
+}
+
+const struct loop_rpc_times *loop_rpc_times(const struct loop *loop, uint32_t procedure)
+{
+    return &loop->rpc[procedure];
+}
+
 static void handle_call(struct conn *conn, const struct loop_record *record)
 {
     struct rpc_wire_call wire;
@@ -208,11 +224,11 @@ static void handle_call(struct conn *conn, const struct loop_record *record)
                   procedure->name);
     } else {
         struct loop *loop = conn->loop;
-        uint64_t begun = loop_clock_ns();
+        uint64_t begun = loop_begin_held(loop);
         if (conn->role != CTL_ROLE_NONE && conn->service->begins)
             conn->service->begins(conn, call, args);
         method->handler(conn, call, args);
-        loop_note_held(loop, begun);
+        note_time(&loop->rpc[wire.procedure], loop_note_held(loop, begun, procedure->name));
         protocol_free(procedure->args, args);
     }
     free(args);

@@ -164,11 +164,16 @@ X509 *tls_context_certificate(const struct tls_context *context) { return SSL_CT
 
 const char *tls_context_path(const struct tls_context *context) { return context->path; }
 
-time_t tls_context_ends(const struct tls_context *context)
+time_t tls_certificate_ends(const X509 *certificate)
 {
     int days = 0, seconds = 0;
-    ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(SSL_CTX_get0_certificate(context->ssl)));
+    ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(certificate));
     return time(NULL) + (time_t)days * 86400 + seconds;
+}
+
+time_t tls_context_ends(const struct tls_context *context)
+{
+    return tls_certificate_ends(SSL_CTX_get0_certificate(context->ssl));
 }
 
 long tls_context_days(const struct tls_context *context)

@@ -29,7 +29,8 @@ struct x509_st *tls_context_certificate(const struct tls_context *); /* X509; th
 const char *tls_context_path(const struct tls_context *);            /* of the certificate's file */
 /* How many days its certificate is still valid. */
 long tls_context_days(const struct tls_context *);
-time_t tls_context_ends(const struct tls_context *); /* when it ends, seconds since 1970 */
+time_t tls_context_ends(const struct tls_context *); /* when its certificate ends, seconds since 1970 */
+time_t tls_certificate_ends(const struct x509_st *);
 struct tls_context *tls_context_reference(struct tls_context *); /* not thread-safe */
 void tls_context_release(struct tls_context *);                  /* NULL is allowed */
 /* Whether the peer of a connection, which may be older than this context, has a certificate that counts no more. */

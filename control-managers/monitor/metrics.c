@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_NAMES = 128, NAME_SIZE = 80, LABEL_SIZE = 300, LABELS_SIZE = 1400, RECENT = 256 };
+enum { MOST_NAMES = 160, NAME_SIZE = 80, LABEL_SIZE = 300, LABELS_SIZE = 1400, RECENT = 256 };
 
 /* A name that is not here is published without help, as a gauge, or as a counter if it ends in _total. */
 static const struct {
@@ -22,6 +22,15 @@ static const struct {
     { "flyt_events_total", "counter", "Events so far." },
     { "flyt_loop_held_seconds", "histogram",
       "How long something held the cluster manager's loop, which does one thing at a time." },
+    { "flyt_loop_worked_seconds", "histogram",
+      "Processor time that each of these took, which others on its machine do not lengthen." },
+    { "flyt_loop_worked_most_seconds", "gauge", "The longest of them since the cluster manager began." },
+    { "flyt_rpc_duration_seconds", "histogram",
+      "How long the cluster manager is about a call, without what the call waits for." },
+    { "flyt_db_apply_duration_seconds", "histogram", "How long the resource DB is about a batch of changes." },
+    { "flyt_connections", "gauge", "Connections to the cluster manager; local: over a unix socket." },
+    { "flyt_gpu_faults_total", "counter", "Faults that took a whole GPU." },
+    { "flyt_server_restarts_total", "counter", "Crashed GPU servers of the node that were started anew." },
     { "flyt_queue_length", "gauge", "Programs that wait for a GPU." },
     { "flyt_queue_oldest_seconds", "gauge", "How long the first of them has waited." },
     { "flyt_queue_wait_seconds", "histogram", "How long programs waited until they started, or were refused." },
@@ -30,7 +39,7 @@ static const struct {
     { "flyt_refusals_total", "counter", "Programs that were refused." },
     { "flyt_servers_ended_total", "counter", "GPU servers that ended; stopped: on purpose." },
     { "flyt_peers_refused_total", "counter", "Peers that were not let in." },
-    { "flyt_certificate_expiry_timestamp_seconds", "gauge", "When the cluster manager's certificate ends." },
+    { "flyt_certificate_expiry_timestamp_seconds", "gauge", "When the newest certificate ends that it has or has shown." },
     { "flyt_node_info", "gauge", "Always 1; the labels describe the node." },
     { "flyt_node_up", "gauge", "1: the node's manager is connected and speaks." },
     { "flyt_node_drained", "gauge", "1: new programs go elsewhere." },

@@ -146,18 +146,22 @@ static void put_json(struct monitor *monitor, enum text_kind kind, const json_t 
     put(monitor, kind, text_make(bytes, bytes ? strlen(bytes) : 0));
 }
 
-/* The cluster's own samples. */
-static int add_counters(struct cluster_reader *reader, struct metrics *metrics)
+/* The cluster manager's own samples, page by page. */
+static int add_counters(struct cluster_reader *reader, struct metrics *metrics, const char *of)
 {
-    const admin_counters_args args = { .of = (char *)(uintptr_t) "cluster" };
-    admin_counters_result result;
-    int code = ask(reader, ADMIN_COUNTERS, &args, &result);
-    if (code)
-        return code;
-    for (unsigned i = 0; i < result.samples.samples_len; i++)
-        metrics_add(metrics, result.samples.samples_val[i].name, result.samples.samples_val[i].labels,
-                    result.samples.samples_val[i].value);
-    protocol_free((xdrproc_t)xdr_admin_counters_result, &result);
+    admin_counters_args args = { .of = (char *)(uintptr_t)of };
+    for (bool more = true; more;) {
+        admin_counters_result result;
+        int code = ask(reader, ADMIN_COUNTERS, &args, &result);
+        if (code)
+            return code;
+        for (unsigned i = 0; i < result.samples.samples_len; i++)
+            metrics_add(metrics, result.samples.samples_val[i].name, result.samples.samples_val[i].labels,
+                        result.samples.samples_val[i].value);
+        more = result.more && result.next > args.after;
+        args.after = result.next;
+        protocol_free((xdrproc_t)xdr_admin_counters_result, &result);
+    }
     return 0;
 }
 
@@ -284,7 +288,8 @@ static int read_all(struct cluster_reader *reader, struct metrics *out[METRICS])
     keep_history(reader, row);
     metrics_of_status(out[TEXT_METRICS], row);
     json_decref(row);
-    code = add_counters(reader, out[TEXT_METRICS]);
+    code = add_counters(reader, out[TEXT_METRICS], "cluster");
+    code = code ? code : add_counters(reader, out[TEXT_METRICS], "certificates");
     code = code ? code : read_news(reader);
     code = code ? code : read_moves(reader);
     if (code)
