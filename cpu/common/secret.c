@@ -2,14 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <openssl/rand.h>
 
 #include "cpu/common/explain.h"
@@ -197,13 +198,27 @@ int secret_make(char *text)
 
 /* ---- proofs ---- */
 
+/* OpenSSL looks its algorithms up by their names, which takes longer than a hash: 20,000 peers that come back at once
+   prove themselves within seconds. So they are looked up once. */
+static EVP_MD *sha256_algorithm;
+static EVP_MAC *hmac_algorithm;
+static pthread_once_t algorithms = PTHREAD_ONCE_INIT;
+
+static void fetch_algorithms(void)
+{
+    sha256_algorithm = EVP_MD_fetch(NULL, "SHA256", NULL);
+    hmac_algorithm = EVP_MAC_fetch(NULL, "HMAC", NULL);
+}
+
 static void sha256(const void *a, size_t a_size, const void *b, size_t b_size, uint8_t out[32])
 {
     uint8_t bytes[SECRET_MAX_SIZE + 64];
     memcpy(bytes, a, a_size);
     if (b_size)
         memcpy(bytes + a_size, b, b_size);
-    EVP_Digest(bytes, a_size + b_size, out, NULL, EVP_sha256(), NULL);
+    pthread_once(&algorithms, fetch_algorithms);
+    if (!sha256_algorithm || EVP_Digest(bytes, a_size + b_size, out, NULL, sha256_algorithm, NULL) != 1)
+        RAND_bytes(out, 32); /* no memory: it proves nothing */
     OPENSSL_cleanse(bytes, sizeof bytes);
 }
 
@@ -220,11 +235,25 @@ void secret_stored(const struct secret *secret, uint8_t stored[SECRET_STORED_SIZ
     OPENSSL_cleanse(key, sizeof key);
 }
 
+static void hmac_sha256(const uint8_t key[32], const void *bytes, size_t size, uint8_t out[32])
+{
+    size_t length = 0;
+    char digest[] = "SHA256";
+    const OSSL_PARAM params[] = { OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+                                  OSSL_PARAM_construct_end() };
+    pthread_once(&algorithms, fetch_algorithms);
+    EVP_MAC_CTX *context = hmac_algorithm ? EVP_MAC_CTX_new(hmac_algorithm) : NULL;
+    bool good = context && EVP_MAC_init(context, key, 32, params) == 1 &&
+                EVP_MAC_update(context, bytes, size) == 1 && EVP_MAC_final(context, out, &length, 32) == 1;
+    EVP_MAC_CTX_free(context);
+    if (!good)
+        RAND_bytes(out, 32); /* no memory: it proves nothing */
+}
+
 static void xor_signature(const uint8_t stored[32], const uint8_t *transcript, size_t size, uint8_t bytes[32])
 {
     uint8_t signature[32];
-    unsigned length = sizeof signature;
-    HMAC(EVP_sha256(), stored, SECRET_STORED_SIZE, transcript, size, signature, &length);
+    hmac_sha256(stored, transcript, size, signature);
     for (int i = 0; i < 32; i++)
         bytes[i] ^= signature[i];
 }
@@ -276,10 +305,8 @@ void secret_answer(const uint8_t stored[SECRET_STORED_SIZE], const uint8_t *tran
                    uint8_t answer[SECRET_PROOF_SIZE])
 {
     uint8_t key[32];
-    unsigned length = sizeof key;
-    HMAC(EVP_sha256(), stored, SECRET_STORED_SIZE, (const uint8_t *)answer_label, sizeof answer_label - 1, key,
-         &length);
-    HMAC(EVP_sha256(), key, sizeof key, transcript, size, answer, &length);
+    hmac_sha256(stored, answer_label, sizeof answer_label - 1, key);
+    hmac_sha256(key, transcript, size, answer);
     OPENSSL_cleanse(key, sizeof key);
 }
 
