@@ -37,7 +37,7 @@ struct loop {
     struct loop_signal_handle *signals;
     struct conn *conns; /* those that are not closing */
     struct loop_timer trim; /* loop_conn.c */
-    unsigned ended;         /* connections since memory was given back last */
+    unsigned ended;         /* connections with TLS since memory was given back last */
     char *encode;       /* LOOP_ENCODE_SIZE, used within one function */
     uint8_t read[LOOP_READ_SIZE];
 };
