@@ -19,7 +19,7 @@ static bool hopeless(const struct queue_look *look, const struct place_request *
     return false;
 }
 
-/* It waits on. Those at the front are told their place when it is another one. */
+/* It waits on. Those at the front hear of their place when it is another one. */
 static void take_position(struct cluster *cluster, struct program *program)
 {
     uint32_t position = ++cluster->look.position;

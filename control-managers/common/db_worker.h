@@ -55,8 +55,8 @@ struct db_rows {
     const unsigned char *bytes;
     uint64_t digest; /* of all bytes: that of another load of the same rows is the same */
 };
-/* Rows are kept packed (db_fields.h), since those of a large cluster would take hundreds of megabytes otherwise. Of *out
-   only the member of its kind is filled. */
+/* Rows are kept packed (db_fields.h), since those of a large cluster would take hundreds of megabytes otherwise. Of
+   *out only the member of its kind is filled. */
 void db_rows_get(const struct db_rows *, size_t i, union db_row *out);
 int db_worker_load(struct db_worker *, unsigned kinds, unsigned events,
                    void (*done)(void *context, int error, const char *why, const struct db_rows *), void *context);

@@ -120,8 +120,9 @@ static void set_clock(struct loop *loop)
 
 /* ---- what holds the loop ---- */
 
-/* The kernel is asked for the thread's processor time, which takes a system call: for handlers that took SHORT_NS by the
-   clock, and before a handler if it was not for MARK_NS. So two askings enclose a long handler, and little besides. */
+/* The kernel is asked for the thread's processor time, which takes a system call, after handlers that took SHORT_NS by
+   the clock, and before a handler if it was not for MARK_NS. So two questions enclose a long handler, and little
+   besides. */
 enum { SHORT_NS = 500000, MARK_NS = 200000, LONG_NS = 5000000 };
 
 static uint64_t clock_ns(clockid_t clock)

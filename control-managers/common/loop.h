@@ -58,8 +58,8 @@ struct loop_held {
 extern const double loop_held_seconds[LOOP_HELD - 1];
 const struct loop_held *loop_held(const struct loop *);
 const struct loop_held *loop_worked(const struct loop *);
-/* How long handlers were about calls of one procedure, by the clock; what a call waits for does not count. counts[i]: of
-   at most loop_rpc_seconds[i], the last: longer. */
+/* How long handlers were about calls of one procedure, by the clock; what a call waits for does not count. counts[i]:
+   of at most loop_rpc_seconds[i], the last: longer. */
 enum { LOOP_RPC_TIMES = 5 };
 struct loop_rpc_times {
     uint64_t counts[LOOP_RPC_TIMES], ns;

@@ -39,7 +39,7 @@ static const struct {
     { "flyt_refusals_total", "counter", "Programs that were refused." },
     { "flyt_servers_ended_total", "counter", "GPU servers that ended; stopped: on purpose." },
     { "flyt_peers_refused_total", "counter", "Peers that were not let in." },
-    { "flyt_certificate_expiry_timestamp_seconds", "gauge", "When the newest certificate ends that it has or has shown." },
+    { "flyt_certificate_expiry_timestamp_seconds", "gauge", "When the newest certificate of the peer ends." },
     { "flyt_node_info", "gauge", "Always 1; the labels describe the node." },
     { "flyt_node_up", "gauge", "1: the node's manager is connected and speaks." },
     { "flyt_node_drained", "gauge", "1: new programs go elsewhere." },

@@ -30,7 +30,8 @@ $(BUILD)/tests/control_cluster_scale: $(call objects,tests/control/cluster_scale
                                       | $(BIN)/flyt-cluster-manager $(BIN)/flytctl $(BIN)/flyt-monitor
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
-TESTS      += "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(BUILD)/tests/control_cluster_scale 20 300"
+TESTS      += "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(BUILD)/tests/control_cluster_scale 20 300" \
+              "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager $(BUILD)/tests/control_cluster_scale 5 160"
 LONG_TESTS += "env FLYT_TEST_CLUSTER_MANAGER=$(BIN)/flyt-cluster-manager \
     $(BUILD)/tests/control_cluster_scale 1000 20000"
 test-programs run-long-tests: $(BUILD)/tests/control_cluster_scale

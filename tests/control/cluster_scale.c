@@ -4,7 +4,8 @@
  * takes far too long.
  * With the numbers of the design (1,000 nodes of 8 GPUs, 20,000 VMs) its targets are tested too, where other programs
  * leave it the machine: what they used meanwhile is printed, and from a fifth on a target that was missed is no
- * failure. SECONDS: of each of the three times in which the monitor's cost is measured.
+ * failure. Processor time is judged always. Where the VMs fill all GPUs (4 SMs each, 128 of a node), further ones wait
+ * in line, and the restart is left out. SECONDS: of each of the three times in which the monitor's cost is measured.
  *
  * Seats: each peer is a connection, and both processes may have only so many open files. Where they do not suffice for
  * all VMs, those whose program runs leave, as a VM that is switched off does, for the others; after the restart
@@ -29,7 +30,9 @@
 /* shows: scale: 1,000 nodes of 8 GPUs and 20,000 VMs: placements a second, memory, flytctl list, recovery after
  *   kill -9
  * shows: scale: flyt-monitor, read every 5 s while all servers work, takes 5 % of the manager's processor at most, and
- *   holds its loop for no more than 5 ms */
+ *   nothing holds its loop for more than 5 ms of processor time
+ * shows: scale: programs that wait in line for a full cluster hold the manager's loop for no more than 5 ms of
+ *   processor time, and the first of them begin when others end */
 enum {
     GPUS = 8,
     SMS = 16,
@@ -43,11 +46,14 @@ enum {
     REPORT_MS = 10000, /* each node reports what its servers did, as node managers do */
     ROUNDS = 100,      /* in so many parts */
     WATCH_MS = 30000,
+    LATE = 60, /* VMs whose programs wait in line, where the others fill the cluster */
+    VM_SMS = 4,
+    LINE_MS = 12000,
     SCRAPE_MS = 5000,
     WATCH_PERCENT = 5
 };
 
-static int node_count, vm_count, seats, taken;
+static int node_count, vm_count, late_count, seats, taken;
 static struct fake_node *nodes;
 struct client {
     struct link *link;
@@ -128,17 +134,17 @@ static void add_vms(void)
     admin_status(); /* connects */
     secret_stored(&secret, stored);
     double start = seconds();
-    for (int i = 0; i < vm_count; i++) {
+    for (int i = 0; i < vm_count + late_count; i++) {
         snprintf(name, sizeof name, "vm-%d", i);
         admin_vm_add_args args = {
-            .vm = { .name = name, .sms = 4, .memory = GIB, .sharing = CTL_SHARING_TIME_SLICE, .grouping = 1 },
+            .vm = { .name = name, .sms = VM_SMS, .memory = GIB, .sharing = CTL_SHARING_TIME_SLICE, .grouping = 1 },
             .stored = { SECRET_STORED_SIZE, (char *)stored }
         };
         rig_until(i - added < 50, LIMIT_MS);
         assert_int_equal(link_call(rig.admin, ADMIN_VM_ADD, &args, 60000, vm_added, NULL, NULL), 0);
     }
-    rig_until(added == vm_count, LIMIT_MS);
-    printf("# %d VMs added in %.1f s\n", vm_count, seconds() - start);
+    rig_until(added == vm_count + late_count, LIMIT_MS);
+    printf("# %d VMs added in %.1f s\n", added, seconds() - start);
 }
 
 /* ---- clients ---- */
@@ -396,36 +402,51 @@ static double scrape(int port, const char *path, size_t *size)
     return seconds() - start;
 }
 
+/* So often was the manager's loop held for more than 5 ms since it began: by the clock, and of processor time. */
+struct holds {
+    long held, worked;
+    double most; /* of processor time */
+    bool known;
+};
+
 static void got_counters(void *context, int error, const char *why, void *object)
 {
     const admin_counters_result *result = object;
-    long *held = context, all = 0, short_ones = 0;
+    struct holds *holds = context;
     if (error)
         fail_msg("ADMIN_COUNTERS: %s", why);
     for (u_int i = 0; i < result->samples.samples_len; i++) {
         const admin_sample *sample = &result->samples.samples_val[i];
+        bool of_held = strncmp(sample->name, "flyt_loop_held_seconds", 22) == 0;
+        long *count = of_held ? &holds->held : &holds->worked;
+        if (!of_held && strncmp(sample->name, "flyt_loop_worked_seconds", 24) != 0)
+            continue;
         if (strcmp(sample->labels, "le=\"0.005\"") == 0)
-            short_ones = (long)sample->value;
-        if (strcmp(sample->name, "flyt_loop_held_seconds_count") == 0)
-            all = (long)sample->value;
+            *count -= (long)sample->value;
+        else if (strcmp(strrchr(sample->name, '_'), "_count") == 0)
+            *count += (long)sample->value;
     }
-    *held = all - short_ones;
+    for (u_int i = 0; i < result->samples.samples_len; i++)
+        if (strcmp(result->samples.samples_val[i].name, "flyt_loop_worked_most_seconds") == 0)
+            holds->most = result->samples.samples_val[i].value;
+    holds->known = true;
 }
 
-/* So often was the manager's loop held for more than 5 ms since it began. */
-static long held_long(void)
+static struct holds held_long(void)
 {
+    /* Calls and faults stand behind, on other pages. */
     const admin_counters_args args = { .of = (char *)"cluster" };
-    long held = -1;
-    assert_int_equal(link_call(rig.admin, ADMIN_COUNTERS, &args, 60000, got_counters, &held, NULL), 0);
-    rig_until(held >= 0, LIMIT_MS);
-    return held;
+    struct holds holds = { 0 };
+    assert_int_equal(link_call(rig.admin, ADMIN_COUNTERS, &args, 60000, got_counters, &holds, NULL), 0);
+    rig_until(holds.known, LIMIT_MS);
+    assert_true(holds.most > 0);
+    return holds;
 }
 
 struct watched {
     double manager, monitor, slowest; /* processor time per second; of a scrape */
     size_t largest;
-    long held;
+    long held, worked;
 };
 
 /* The cluster works, and the monitor is scraped if there is one. */
@@ -436,7 +457,7 @@ static struct watched work_for(unsigned ms, pid_t monitor, int port)
     struct watched out = { 0 };
     double start = seconds(), manager = manager_cpu(), own = monitor ? process_cpu(monitor) : 0;
     uint64_t begun = loop_now(rig.loop), report = begun, next = begun;
-    long held = held_long();
+    struct holds before = held_long();
     while (loop_now(rig.loop) < begun + ms) {
         if (loop_now(rig.loop) >= report) {
             calls += round == 0 ? 1000 : 0;
@@ -456,7 +477,9 @@ static struct watched work_for(unsigned ms, pid_t monitor, int port)
     double took = seconds() - start;
     out.manager = (manager_cpu() - manager) / took;
     out.monitor = monitor ? (process_cpu(monitor) - own) / took : 0;
-    out.held = held_long() - held;
+    struct holds after = held_long();
+    out.held = after.held - before.held;
+    out.worked = after.worked - before.worked;
     return out;
 }
 
@@ -507,16 +530,55 @@ static void watch(void)
            "scraped"
            " every 5 s: %.1f %% more; the monitor itself %.1f %%\n",
            100 * alone.manager, 100 * again.manager, 100 * both.manager, cost, 100 * both.monitor);
-    printf("# both scrapes have %.1f MiB, and take %.0f ms at most; the loop was held longer than 5 ms %ld times, and "
-           "alone"
-           " %ld and %ld times\n",
-           (double)both.largest / (1 << 20), 1000 * both.slowest, both.held, alone.held, again.held);
+    printf("# both scrapes have %.1f MiB, and take %.0f ms at most\n", (double)both.largest / (1 << 20),
+           1000 * both.slowest);
+    printf("# the loop was held for more than 5 ms of processor time %ld times, and alone %ld and %ld times; by the "
+           "clock %ld, %ld and %ld times\n",
+           both.worked, alone.worked, again.worked, both.held, alone.held, again.held);
     if (targets && cost > WATCH_PERCENT)
         missed(&meter,
                (snprintf(text, sizeof text, "the monitor costs the manager %.1f %%, more than %d", cost, WATCH_PERCENT),
                 text));
-    if (targets && both.held > alone.held + again.held)
-        missed(&meter, (snprintf(text, sizeof text, "the loop was held longer than 5 ms %ld times", both.held), text));
+    assert_int_equal(both.worked, 0);
+    assert_int_equal(alone.worked + again.worked, 0);
+}
+
+/* ---- a line ---- */
+
+/* Others wait for the cluster that is full, for long enough that the manager looks for moves that would make room. Then
+   some programs end, and as many of those that wait begin. */
+static void wait_in_line(void)
+{
+    const client_request_args args = { .prog = { .key = 1, .executable = (char *)"x" }, .wait = CLIENT_WAIT_YES };
+    u_quad_t key = 1;
+    const client_ended_args ended = { { 1, &key } };
+    struct holds before = held_long();
+    const int ran = running;
+    double start = seconds();
+    for (int i = vm_count; i < vm_count + late_count; i++) {
+        if (taken >= seats)
+            leave(&clients[i - vm_count]);
+        come(&clients[i]);
+        rig_until(clients[i].registered, LIMIT_MS);
+        assert_int_equal(link_call(clients[i].link, CLIENT_REQUEST, &args, 60000, answered, &clients[i], NULL), 0);
+    }
+    rig_run_ms(LINE_MS);
+    assert_int_equal(running, ran);
+    assert_int_equal(admin_status().waiting, late_count);
+    int gone = 0;
+    for (int i = vm_count - 1; gone < late_count / 2; i--) {
+        if (!clients[i].registered)
+            continue;
+        assert_int_equal(link_call(clients[i].link, CLIENT_ENDED, &ended, 60000, NULL, NULL, NULL), 0);
+        clients[i].running = false;
+        gone++;
+    }
+    rig_until(running == ran + gone, LIMIT_MS);
+    struct holds after = held_long();
+    printf("# %d programs waited in line for a full cluster, %d began when others ended, in %.1f s: the loop was held "
+           "for more than 5 ms of processor time %ld times\n",
+           late_count, gone, seconds() - start, after.worked - before.worked);
+    assert_int_equal(after.worked - before.worked, 0);
 }
 
 static bool nodes_back(void)
@@ -571,6 +633,19 @@ static void kill_and_restart(void)
                 text));
 }
 
+static void restart_and_check(void)
+{
+    kill_and_restart();
+    list("after the restart", "server", NULL);
+    print_memory();
+    rig_run_ms(500);
+    admin_status_result status = admin_status();
+    assert_int_equal(status.servers, vm_count);
+    assert_int_equal(status.programs, vm_count);
+    assert_int_equal(status.sms_used, VM_SMS * vm_count);
+    assert_int_equal(failed, 0);
+}
+
 TEST(test_scale)
 {
     rig_address = "0.0.0.0";
@@ -594,21 +669,16 @@ TEST(test_scale)
     list("at rest", "node", NULL);
     print_memory();
     watch();
-    kill_and_restart();
-    list("after the restart", "server", NULL);
-    print_memory();
-    rig_run_ms(500);
-    admin_status_result status = admin_status();
-    assert_int_equal(status.servers, vm_count);
-    assert_int_equal(status.programs, vm_count);
-    assert_int_equal(status.sms_used, 4 * vm_count);
-    assert_int_equal(failed, 0);
+    if (late_count)
+        wait_in_line();
+    else
+        restart_and_check();
     for (int i = 0; i < node_count; i++) {
         assert_int_equal(nodes[i].overcommits, 0);
-        assert_int_equal(nodes[i].stops, 0);
+        assert_true(late_count || nodes[i].stops == 0);
         node_close(&nodes[i]);
     }
-    for (int i = 0; i < vm_count; i++)
+    for (int i = 0; i < vm_count + late_count; i++)
         link_close(clients[i].link);
     rig_destroy();
 }
@@ -632,8 +702,9 @@ int main(int argc, char **argv)
         return 77;
     }
     targets = vm_count >= MANY_VMS;
+    late_count = vm_count * VM_SMS >= node_count * GPUS * SMS ? LATE : 0;
     nodes = calloc((size_t)node_count, sizeof *nodes);
-    clients = calloc((size_t)vm_count, sizeof *clients);
+    clients = calloc((size_t)(vm_count + late_count), sizeof *clients);
     int result = unit_run(NULL, NULL);
     free(nodes);
     free(clients);
