@@ -123,11 +123,27 @@ enum { FIGURES = sizeof(ctl_figures) / sizeof(u_quad_t) };
 
 static u_quad_t *words(ctl_figures *figures) { return (u_quad_t *)figures; }
 
+/* They do not fall, whatever a server says: at their end they stand still. */
 static void figures_add(ctl_figures *to, const ctl_figures *more)
 {
-    const u_quad_t *from = (const u_quad_t *)more;
+    const u_quad_t *from = (const u_quad_t *)more, end = UINT64_MAX / 2;
     for (int i = 0; i < FIGURES; i++)
-        words(to)[i] += from[i];
+        words(to)[i] = from[i] > end || words(to)[i] > end - from[i] ? end : words(to)[i] + from[i];
+}
+
+/* A server runs tenants' code, and says itself what it did, and nodes and GPUs count it with what others did. So it did
+   no more in the time than a server can do: so many calls, launches, errors, so many bytes, and no program is busier
+   than all the time. */
+static void figures_bound(ctl_figures *figures, uint64_t us, uint32_t workers)
+{
+    const uint64_t seconds = us / 1000000 + 1, things = 100000000 * seconds, bytes = UINT64_C(10000000000000) * seconds;
+    const uint64_t busy = us * (workers + 1);
+    for (int i = 0; i < FIGURES; i++) {
+        u_quad_t *word = &words(figures)[i];
+        bool of_bytes = word == &figures->bytes_in || word == &figures->bytes_out || word == &figures->bytes_between;
+        uint64_t most = word == &figures->busy_us ? busy : of_bytes ? bytes : things;
+        *word = *word < most ? *word : most;
+    }
 }
 
 static void figures_write(const ctl_figures *figures, char *text, size_t size)
@@ -328,9 +344,8 @@ void usage_report(struct cluster *cluster, struct server *server, const node_usa
     bool same = report->epoch == counted->epoch;
     for (int i = 0; i < FIGURES && same; i++)
         words(&more)[i] -= words(&counted->last)[i] < words(&more)[i] ? words(&counted->last)[i] : words(&more)[i];
-    /* The server runs tenants' code, and says this itself: no program is busier than all the time. */
-    uint64_t most = counted->heard ? (uint64_t)(now - counted->heard) * (server->workers + 1) : more.busy_us;
-    more.busy_us = more.busy_us < most ? more.busy_us : most;
+    const int64_t since = counted->heard ? counted->heard : server->row.created;
+    figures_bound(&more, now > since ? (uint64_t)(now - since) : 0, server->workers);
     counted->epoch = report->epoch;
     counted->last = report->figures;
     counted->heard = now;

@@ -2,6 +2,7 @@
  * cluster_usage.c: the record of use (usage.h) without a cluster, against a resource DB that is played and has much to
  * do.
  *
+ * shows: usage: no counter of a node, a GPU or a VM wraps or falls, whatever a GPU server says of itself
  * shows: usage: while half of the queue of the resource DB is full nothing is written, and all of it afterwards; what
  *   it refuses, ends of rows and totals of a server that has gone too, is written later; a row is summed up with its
  *   deletion or not at all
@@ -196,6 +197,41 @@ static void load_server(void)
     struct db_usage row = { .id = 4000, .kind = DB_USAGE_SERVER, .server = 1000, .accrued = loop_time() - 20 * second };
     usage_load(&cluster, &row);
     server.adopted = server.counted.behind = true;
+}
+
+static u_quad_t total_calls(enum total_of of, const char *name)
+{
+    static const char letters[] = { [TOTAL_VM] = 'v', [TOTAL_NODE] = 'n', [TOTAL_GPU] = 'g' };
+    char key[TOTAL_KEY_SIZE];
+    snprintf(key, sizeof key, "%c %s", letters[of], name);
+    const struct total *total = map_get(&cluster.usage->totals, key);
+    return total ? total->all.calls : 0;
+}
+
+/* A server that was taken over says that it has done more than numbers can hold, again and again as another process. */
+TEST_WITH(test_no_counter_wraps, rig_set_up, rig_tear_down)
+{
+    node_usage says = { .server = 1000, .epoch = 1, .figures = { .calls = 1000 } };
+    u_quad_t before = 0;
+    rig_attach_all();
+    server.row.created = loop_time() - 10 * second;
+    usage_report(&cluster, &server, &says);
+    assert_int_equal(total_calls(TOTAL_NODE, server.row.node), 1000);
+    for (int i = 0; i < 40; i++) {
+        says.epoch++;
+        says.figures = (ctl_figures){ .calls = UINT64_MAX - (unsigned)i, .busy_us = UINT64_MAX, .bytes_in = UINT64_MAX,
+                                      .errors = UINT64_MAX };
+        rig_pass(10 * second);
+        usage_report(&cluster, &server, &says);
+        const u_quad_t now = total_calls(TOTAL_NODE, server.row.node);
+        assert_true(now > before);
+        assert_true(total_calls(TOTAL_VM, server.row.vm) >= now);
+        before = now;
+    }
+    /* 100 million calls per second, and no program is busy for longer than the time. */
+    assert_true(before < UINT64_C(100000000) * 12 * 42);
+    assert_true(server.counted.all.busy_us <= 41 * 10 * (u_quad_t)second * (server.workers + 1) + (u_quad_t)second);
+    assert_true(server.counted.all.bytes_in > 0);
 }
 
 TEST_WITH(test_a_program_counts_once, rig_set_up, rig_tear_down)
