@@ -24,6 +24,7 @@ enum {
     THAWED_MINOR = 9,
     STATUS_MINOR = CTL_MINOR_STATUS,
     LINKS_MINOR = CTL_MINOR_LINKS,
+    VALUES_MINOR = CTL_MINOR_LINKS,
     PARTS_MINOR = CTL_MINOR_PARTS
 };
 
@@ -389,6 +390,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     manager->takes_progress = peer->minor >= PROGRESS_MINOR;
     manager->takes_recovery = peer->minor >= RECOVERY_MINOR;
     manager->takes_links = peer->minor >= LINKS_MINOR;
+    manager->takes_values = peer->minor >= VALUES_MINOR;
     manager->takes_parts = peer->minor >= PARTS_MINOR;
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
     for (struct client_program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;

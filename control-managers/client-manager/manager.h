@@ -109,7 +109,7 @@ struct manager {
     bool registered, telling_ends;
     /* the cluster manager is of a version that does */
     bool takes_transport, takes_unreached, takes_moves, takes_progress, takes_thawed, takes_status, takes_recovery,
-        takes_links, takes_parts;
+        takes_links, takes_parts, takes_values;
     uint64_t incarnation, next_key, acknowledged;
     struct client_program *programs;
     struct loop_timer monitor;
@@ -123,6 +123,8 @@ struct manager_visitor {
     struct manager *manager;
     struct client_program *program;
     struct view_ask *view; /* own_view.c; NULL: none is under way */
+    struct value_ask *value; /* values.c; likewise */
+    uint64_t value_owner;    /* names it where it sets values; 0: it has asked for none */
 };
 
 /* visitors.c */
@@ -196,6 +198,10 @@ void cluster_tell_recovery(struct client_program *); /* what its library has sai
 
 /* gpu_links.c */
 conn_handler link_handle_offer, link_handle_take;
+
+/* values.c */
+conn_handler value_handle;
+void value_forget(struct manager_visitor *); /* its connection has ended */
 
 /* state.c */
 void state_save(struct manager *);

@@ -397,6 +397,7 @@ static void closed(struct conn *conn, int error, const char *why)
     }
     if (visitor->view)
         view_forget(visitor->view);
+    value_forget(visitor);
     free(visitor);
 }
 
@@ -419,6 +420,7 @@ static const struct conn_method methods[] = {
     [PROGRAM_RECOVERY] = { 1u << CTL_ROLE_PROGRAM, recovery_handle_asked },
     [PROGRAM_RECOVERED] = { 1u << CTL_ROLE_PROGRAM, recovery_handle_told },
     [PROGRAM_STORE] = { 1u << CTL_ROLE_PROGRAM, recovery_handle_store },
+    [PROGRAM_VALUE] = { 1u << CTL_ROLE_PROGRAM, value_handle },
     [PROGRAM_LINK_OFFER] = { 1u << CTL_ROLE_PROGRAM, link_handle_offer },
     [PROGRAM_LINK_TAKE] = { 1u << CTL_ROLE_PROGRAM, link_handle_take },
     [PROGRAM_PART] = { 1u << CTL_ROLE_PROGRAM, handle_part },

@@ -191,6 +191,7 @@ struct vm {
     bool suspended;                 /* it is connected, and silent: a machine that is paused, for example */
     struct outbox events;
     struct loop_timer silence; /* since its client manager went */
+    struct vm_values *values;  /* values.c; NULL: there were none */
 };
 
 enum { PROGRAM_TRIES = 3, PROGRAM_LEFT = 4, PROGRAM_MORE = CTL_MAX_SERVER_GPUS - 1 };
@@ -597,6 +598,13 @@ bool gpu_links_ordered(struct cluster *, const struct node *, const node_order_d
 void gpu_links_forget(const struct cluster_session *); /* the client manager has gone */
 void gpu_links_lose(struct cluster *, struct node *);  /* its connection has ended */
 void gpu_links_end(struct cluster *);                  /* at the end: frees */
+
+/* ---- values.c: what programs of one VM leave for each other; value_calls.c ---- */
+extern conn_handler client_handle_value;
+/* Answers the call, now or later. vm NULL: refused. */
+void values_serve(const struct cluster_session *, struct vm *, const client_value_args *, struct loop_call *);
+void values_forget(const struct cluster_session *); /* the client manager has gone */
+void values_end(struct vm *);                       /* frees */
 
 /* ---- nodes.c ---- */
 void node_tick(struct cluster *);

@@ -8,7 +8,7 @@ CLUSTER_MANAGER_NAMES   := admin.c admin_counters.c admin_follow.c admin_log.c a
                           move_target.c moves.c moving.c nodes.c outbox.c own_view.c place.c place_gang.c place_set.c \
                           policy.c programs.c push.c queue.c recovery.c refusal.c renew.c resize.c retry.c schema.c \
                           seek.c servers.c session.c state.c store.c unreached.c usage.c usage_rows.c usage_served.c \
-                          usage_share.c waiting.c
+                          usage_share.c value_calls.c values.c waiting.c
 CLUSTER_MANAGER_OBJECTS := $(call objects,$(addprefix control-managers/cluster-manager/,$(CLUSTER_MANAGER_NAMES)))
 # What flytctl links for `config check`.
 CLUSTER_MANAGER_SCHEMA_OBJECTS := $(call objects,control-managers/cluster-manager/schema.c)

@@ -346,6 +346,7 @@ static void closed(struct conn *conn, int error, const char *why)
     resizes_forget(session);
     logs_forget(session);
     gpu_links_forget(session);
+    values_forget(session);
     *session->back = session->next;
     if (session->next)
         session->next->back = session->back;
@@ -418,6 +419,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CLIENT_STATUS] = { CLIENT, client_handle_status },
     [CLIENT_RECOVERY] = { CLIENT, client_handle_recovery },
     [CLIENT_RECOVERED] = { CLIENT, client_handle_recovered },
+    [CLIENT_VALUE] = { CLIENT, client_handle_value },
     [CLIENT_LINK_OFFER] = { CLIENT, client_handle_link_offer },
     [CLIENT_LINK_TAKE] = { CLIENT, client_handle_link_take },
     [CLIENT_PART] = { CLIENT, client_handle_part },

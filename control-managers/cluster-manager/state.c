@@ -73,6 +73,7 @@ void vm_destroy(struct cluster *cluster, struct vm *vm)
         session->vm = NULL;
         conn_close(session->conn, "this VM was removed");
     }
+    values_end(vm);
     loop_timer_stop(&vm->silence);
     outbox_clear(&vm->events);
     map_free(&vm->by_key);

@@ -82,7 +82,7 @@ struct comm_call {
    */
 int comm_call(struct comm_context *, const struct comm_call *, uint64_t deadline, char *error);
 
-/* The same call on all ranks of a communicator whose ranks are all near, by one thread: contexts[i] calls calls[i].
+/* One call on all ranks of a communicator whose ranks are all near, by one thread: contexts[i] calls calls[i].
    Nothing is waited for but threads that fail the contexts at the same time. status[i]: as of comm_call. */
 enum { COMM_TOGETHER_MOST = 16 };
 void comm_call_together(struct comm_context *const *contexts, const struct comm_call *calls, unsigned count,

@@ -96,7 +96,7 @@ static void parts(flyt_device *device)
     call(device, (flyt_collective){ .kind = FLYT_SCATTER, .counts = counts, .root = 1 });
     need(host[me] == given(1, (int)(before + me)), "parts of a scatter");
     call(device, (flyt_collective){ .kind = FLYT_ALL_TO_ALL, .counts = sends, .in_counts = gets });
-    /* the first that comes from rank 1 stands behind those of rank 0, and was the sender's number `me` behind rank 0's */
+    /* What comes from rank 1 stands behind that of rank 0, and was behind what rank 1 gave the ranks before. */
     unsigned at = 0;
     for (unsigned r = 0; r < me; r++)
         at += r + 1;
@@ -155,7 +155,7 @@ int main(int argc, char **argv)
         for (int tries = 0; flyt_device_call(device, &again, stream) == 0 && flyt_device_status(device) == 0 &&
                             tries < 1000; tries++)
             cuStreamSynchronize(stream);
-        need(flyt_device_status(device) == -ECONNRESET && strstr(flyt_comm_error(), "abort"), "the abort of another rank");
+        need(flyt_device_status(device) == -ECONNRESET && strstr(flyt_comm_error(), "abort"), "the other rank's abort");
         flyt_device_destroy(device, NULL);
     }
     flyt_context_destroy(context);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tests/comm/device.py BIN PROGRAM: libflyt-comm on memory of GPUs: PROGRAM (device.c), a process for each of 3 ranks.
 
-shows: libflyt-comm: a program with its header alone runs collectives, parts of different sizes and messages on memory of
-  GPUs, in streams; without Flyt's libnccl.so.2 that is refused by name
+shows: libflyt-comm: a program with its header alone runs collectives, parts of different sizes and messages on memory
+  of GPUs, in streams; without Flyt's libnccl.so.2 that is refused by name
 """
 import os
 import shutil

@@ -23,6 +23,12 @@ $(BUILD)/tests/comm_library: $(call objects,tests/comm/library.c) | $(COMM_LIBRA
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -l:libflyt-comm.so -Wl,-rpath,'$$ORIGIN/../../../$(BIN)'
 TESTS += $(call sleeping,comm_library,$(BUILD)/tests/comm_library)
 
+# The cluster manager's store.
+$(BUILD)/tests/comm_manager_store: $(call objects,tests/comm/manager_store.c) | $(COMM_LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN) -l:libflyt-comm.so -Wl,-rpath,'$$ORIGIN/../../../$(BIN)'
+TESTS += $(if $(SANITIZE),,"tests/comm/manager_store.py $(BIN) $(BUILD)/tests/comm_manager_store@sleeps")
+
 # Ranks with buffers of GPUs.
 $(BUILD)/tests/comm_device: $(call objects,tests/comm/device.c) | $(COMM_LIBRARY) $(BIN)/cudart/libcuda.so.1
 	@mkdir -p $(@D)

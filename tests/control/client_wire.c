@@ -143,6 +143,16 @@ TEST(test_links)
               sizeof(manager_link_take_result));
 }
 
+TEST(test_values)
+{
+    char bytes[5] = "word";
+    manager_value_args args = { MANAGER_VALUE_ADD, TEXT("0/key"), { sizeof bytes, bytes }, -(1ll << 40), 5000 };
+    both_ways((xdrproc_t)xdr_manager_value_args, &args, (xdrproc_t)xdr_ctl_value_args, sizeof(ctl_value_args));
+    ctl_value_result result = { { CTL_WAITING, TEXT("") }, { sizeof bytes, bytes }, 1ll << 40 };
+    both_ways((xdrproc_t)xdr_ctl_value_result, &result, (xdrproc_t)xdr_manager_value_result,
+              sizeof(manager_value_result));
+}
+
 TEST(test_parts)
 {
     manager_part_args args = { .executable = TEXT("/bin/program"), .lead = 1ull << 40, .part = 3 };
@@ -154,6 +164,12 @@ TEST(test_numbers)
     assert_int_equal(MANAGER_PART, PROGRAM_PART);
     assert_int_equal(MANAGER_MINOR_PARTS, CTL_MINOR_PARTS);
     assert_int_equal(MANAGER_GRANT_PARTS, CTL_GRANT_PARTS);
+    assert_int_equal(MANAGER_VALUE, PROGRAM_VALUE);
+    assert_int_equal(MANAGER_VALUE_SET, CTL_VALUE_SET);
+    assert_int_equal(MANAGER_VALUE_GET, CTL_VALUE_GET);
+    assert_int_equal(MANAGER_VALUE_ADD, CTL_VALUE_ADD);
+    assert_int_equal(MANAGER_VALUE_KEY, CTL_VALUE_KEY);
+    assert_int_equal(MANAGER_VALUE_SIZE, CTL_VALUE_SIZE);
     assert_int_equal(MANAGER_LINK_OFFER, PROGRAM_LINK_OFFER);
     assert_int_equal(MANAGER_LINK_TAKE, PROGRAM_LINK_TAKE);
     assert_int_equal(MANAGER_MINOR_LINKS, CTL_MINOR_LINKS);

@@ -1,8 +1,9 @@
 # flyt-cluster-manager with scripted peers.
 TESTS_CLUSTER_RIG := $(call objects,tests/control/cluster_rig.c tests/control/cluster_parties.c)
 TESTS_CLUSTER_RIGGED := $(BUILD)/tests/control_cluster_manager $(BUILD)/tests/control_cluster_flood \
-                        $(BUILD)/tests/control_cluster_views
-$(TESTS_CLUSTER_RIG) $(call objects,$(addprefix tests/control/,cluster_manager.c cluster_flood.c cluster_views.c)): \
+                        $(BUILD)/tests/control_cluster_views $(BUILD)/tests/control_cluster_values
+$(TESTS_CLUSTER_RIG) $(call objects,$(addprefix tests/control/,cluster_manager.c cluster_flood.c cluster_views.c \
+    cluster_values.c)): \
     | $(CONTROL_COMMON_HEADERS)
 $(TESTS_CLUSTER_RIGGED): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(TESTS_CLUSTER_RIG) \
                                          $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) \

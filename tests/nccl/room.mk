@@ -22,5 +22,6 @@ TESTS += $(if $(SANITIZE),,"tests/nccl/choice.py $(BIN) $(BUILD)/tests/nccl_choo
     $(BUILD)/tests/nccl_chooses_path $(TESTS_NCCL_OWN)")
 TESTS += "tests/nccl/abi.py $(BIN) $(CUDA_HOME)/include /usr/local/include /usr/include"
 LONG_TESTS += $(if $(SANITIZE),,"tests/nccl/nccl_tests.py $(BIN) $(NVCC) build/nccl-tests@600")
+LONG_TESTS += $(if $(SANITIZE),,"tests/nccl/nccl_tests.py $(BIN) $(NVCC) build/nccl-tests --processes@600")
 LONG_TESTS += $(if $(SANITIZE),,"tests/nccl/cluster.py $(BIN) $(BUILD)/tests/nccl_ranks@200")
 TESTS += $(if $(SANITIZE),,"tests/nccl/ranks.py $(BIN) $(BUILD)/tests/nccl_ranks@sleeps")

@@ -1,7 +1,7 @@
 /*
  * device.c: collectives on the memory of GPUs. The GPU servers carry them out; Flyt's libnccl.so.2 has their functions,
  * and is loaded when a program wants them: so that programs that only use host memory need no client library. The ranks
- * tell each other by their context where they meet.
+ * exchange by their context where they meet.
  */
 #include "cpu/client/comm/library.h"
 
@@ -147,14 +147,14 @@ void flyt_device_destroy(flyt_device *device, const char *abort)
 
 int flyt_device_send(flyt_device *device, unsigned peer, const void *memory, uint64_t size, void *stream)
 {
-    return status_of(device, device->nccl.Send(memory, size, BYTE, (int)peer, device->comm, (core_stream)(uintptr_t)stream),
-                     "a message");
+    const core_stream of = (core_stream)(uintptr_t)stream;
+    return status_of(device, device->nccl.Send(memory, size, BYTE, (int)peer, device->comm, of), "a message");
 }
 
 int flyt_device_receive(flyt_device *device, unsigned peer, void *memory, uint64_t size, void *stream)
 {
-    return status_of(device, device->nccl.Recv(memory, size, BYTE, (int)peer, device->comm, (core_stream)(uintptr_t)stream),
-                     "a message");
+    const core_stream of = (core_stream)(uintptr_t)stream;
+    return status_of(device, device->nccl.Recv(memory, size, BYTE, (int)peer, device->comm, of), "a message");
 }
 
 /* ---- collectives ---- */
@@ -178,7 +178,8 @@ static nccl_result exchange(struct flyt_device *device, const flyt_collective *c
     for (unsigned r = 0; r < device->ranks && result == NCCL_SUCCESS; r++) {
         const uint64_t out_at = place_of(c->counts, c->places, r) * element;
         if (all || (c->kind == FLYT_SCATTER && root)) /* its part of `in` */
-            result = nccl->Send((const uint8_t *)c->in + out_at, c->counts[r], (int)c->type, (int)r, device->comm, stream);
+            result = nccl->Send((const uint8_t *)c->in + out_at, c->counts[r], (int)c->type, (int)r, device->comm,
+                                stream);
         else if (c->kind == FLYT_ALL_GATHER || (c->kind == FLYT_GATHER && r == c->root)) /* this rank's */
             result = nccl->Send(c->in, c->counts[device->rank], (int)c->type, (int)r, device->comm, stream);
         if (result != NCCL_SUCCESS)

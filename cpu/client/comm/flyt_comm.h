@@ -46,6 +46,13 @@ FLYT_COMM_API int  flyt_store_file(const char *folder, flyt_store **store);
 FLYT_COMM_API int  flyt_store_prefix(flyt_store *inner, const char *prefix, flyt_store **store);
 FLYT_COMM_API int  flyt_store_tcp(const char *uri, const uint8_t key[FLYT_COMM_KEY_SIZE], unsigned timeout_ms,
                                   flyt_store **store);
+/* The cluster manager's, which the programs of one user and VM share; the client manager of this machine is asked
+   (FLYT_MANAGER). Values have at most 16 KiB. What this store set first is gone when it is destroyed, or its process
+   ends. */
+FLYT_COMM_API int flyt_store_manager(flyt_store **store);
+/* Of the cluster manager's store: adds to the decimal number that the value is, 0 where there is none. *sum (may be
+   NULL). Else -ENOTSUP. */
+FLYT_COMM_API int flyt_store_add(flyt_store *store, const char *key, int64_t number, int64_t *sum);
 FLYT_COMM_API int  flyt_store_set(flyt_store *store, const char *key, const void *value, size_t size,
                                   unsigned timeout_ms);
 /* Waits for the key. *size: bytes of the value, which are in `value` if they are at most `room`. */
@@ -120,17 +127,18 @@ FLYT_COMM_API int flyt_call(flyt_context *context, const flyt_collective *call, 
 
 /* ---- memory of GPUs ---- */
 
-/* A rank's GPU: the one that is current in the thread (cudaSetDevice). All ranks of the context call it, each with a GPU
-   of its own. The program runs under flyt-run. -ENOTSUP: there is no libnccl.so.2 of Flyt, or the GPU server has no
+/* A rank's GPU: the one that is current in the thread (cudaSetDevice). All ranks of the context call it, each with a
+   GPU of its own. The program runs under flyt-run. -ENOTSUP: there is no libnccl.so.2 of Flyt, or the GPU server has no
    communicators. The context must live as long. */
 typedef struct flyt_device flyt_device;
 FLYT_COMM_API int  flyt_device_create(flyt_context *context, flyt_device **device);
-/* As flyt_call, with buffers of the GPU, as work of the stream (a cudaStream_t; NULL: the default one): it returns before
-   that is carried out. Any thread, one at a time. All ranks call the same. -ENOTSUP: FLYT_REDUCE_SCATTER with parts that
-   differ. */
+/* As flyt_call, with buffers of the GPU, as work of the stream (a cudaStream_t; NULL: the default one): it returns
+   before that is carried out. Any thread, one at a time. All ranks call the same. -ENOTSUP: FLYT_REDUCE_SCATTER with
+   parts that differ. */
 FLYT_COMM_API int  flyt_device_call(flyt_device *device, const flyt_collective *call, void *stream);
 /* Messages without tags, in the stream: the n-th to a rank meets its n-th from this one. */
-FLYT_COMM_API int  flyt_device_send(flyt_device *device, unsigned peer, const void *memory, uint64_t size, void *stream);
+FLYT_COMM_API int  flyt_device_send(flyt_device *device, unsigned peer, const void *memory, uint64_t size,
+                                    void *stream);
 FLYT_COMM_API int  flyt_device_receive(flyt_device *device, unsigned peer, void *memory, uint64_t size, void *stream);
 /* 0, or why it has ended on all ranks. */
 FLYT_COMM_API int  flyt_device_status(flyt_device *device);

@@ -1,5 +1,5 @@
-/* ranks.c: flyt-comm-perf --ranks: all-reduce of several ranks, which meet in a folder; of two ranks also raw streams, in
-   both directions at once, in the same repetition. Rank 0 measures. See perf.h. */
+/* ranks.c: flyt-comm-perf --ranks: all-reduce of several ranks, which meet in a folder; of two ranks also raw streams,
+   in both directions at once, in the same repetition. Rank 0 measures. See perf.h. */
 #include "cpu/comm/perf/perf.h"
 
 #include "cpu/comm/comm.h"

@@ -151,8 +151,8 @@ uint16_t comm_small_from_float(enum comm_type type, float value)
 
 /* ---- the operations ---- */
 
-/* Values are computed a block at a time, from copies: so neither alignment nor a result in the place of an operand keeps
-   the compiler from vector instructions (room.mk has this file's flags). */
+/* Values are computed a block at a time, from copies: so neither alignment nor a result in the place of an operand
+   keeps the compiler from vector instructions (room.mk has this file's flags). */
 enum { BLOCK_BYTES = 2048 };
 
 /* x and y have `n` values; each becomes op(x, y) in x. */
