@@ -36,7 +36,7 @@ static void before(const struct compiler *c, const struct exec_insn *i, uint64_t
             set[k] = UINT64_MAX;
         return;
     }
-    if (!guarded) {
+    if (!guarded && !(i->flags & EXEC_LABEL)) { /* the d of a branch is no row */
         set_rows(c, set, i->d | EXEC_BASE_FRAME, false);
         set_rows(c, set, i->p | EXEC_BASE_FRAME, false);
         for (unsigned k = 0; i->known == EXEC_STRAIGHT_LOAD_VECTOR && k < i->vector; k++)
