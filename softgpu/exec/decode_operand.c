@@ -114,8 +114,8 @@ int decode_variable(struct exec_decoder *d, uint8_t scope, uint32_t index, enum 
 }
 
 /* A variable's address as a value: for .param that is its generic address, so that ld.param [register] knows whose it
-   is. */
-static int variable_value(struct exec_decoder *d, const struct ptx_operand *o, exec_source *out)
+   is. type: what is wanted, and becomes what it is. */
+static int variable_value(struct exec_decoder *d, const struct ptx_operand *o, exec_source *out, enum ptx_type *type)
 {
     enum ptx_space space;
     uint64_t address;
@@ -125,6 +125,9 @@ static int variable_value(struct exec_decoder *d, const struct ptx_operand *o, e
     address += (uint64_t)o->integer;
     if (space == PTX_SPACE_PARAM)
         address += EXEC_WINDOW_BASE(frame ? EXEC_WINDOW_LOCAL : EXEC_WINDOW_PARAM);
+    if (!frame && ptx_type_size(*type) == 4)
+        return decode_constant(d, (uint32_t)address, SG_CELL_32, out);
+    *type = PTX_B64;
     if (!frame)
         return decode_constant(d, address, SG_CELL_64, out);
     uint32_t row = decode_temp(d);
@@ -204,7 +207,8 @@ int decode_source(struct exec_decoder *d, const struct ptx_operand *o, enum ptx_
     case PTX_OP_FLOAT:
         return decode_constant(d, decode_immediate(o, type), decode_cell(type), out);
     case PTX_OP_VARIABLE:
-        if (variable_value(d, o, out))
+        from = type;
+        if (variable_value(d, o, out, &from))
             return -1;
         break;
     case PTX_OP_FUNCTION:
