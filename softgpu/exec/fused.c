@@ -28,13 +28,14 @@ HANDLER(run_shared_load, shared_load(w, i), exec_run_load)
 HANDLER(run_shared_load_32x2, shared_load_vector(w, i, 2), exec_run_load_vector)
 HANDLER(run_shared_load_32x4, shared_load_vector(w, i, 4), exec_run_load_vector)
 #endif
-#ifdef __AVX512F__
+#ifdef __AVX2__
 HANDLER(run_shared_store, shared_store(w, i), exec_run_store)
-#define SHARED run_shared_load, run_shared_store, { run_shared_load_32x2, run_shared_load_32x4, NULL }
-#elif defined __AVX2__
-#define SHARED run_shared_load, NULL, { run_shared_load_32x2, run_shared_load_32x4, NULL }
+HANDLER(run_shared_store_32x2, shared_store_vector(w, i, 2), exec_run_store_vector)
+HANDLER(run_shared_store_32x4, shared_store_vector(w, i, 4), exec_run_store_vector)
+#define SHARED run_shared_load, run_shared_store, { run_shared_load_32x2, run_shared_load_32x4, NULL }, \
+    { run_shared_store_32x2, run_shared_store_32x4, NULL }
 #else
-#define SHARED NULL, NULL, { NULL, NULL, NULL }
+#define SHARED NULL, NULL, { NULL, NULL, NULL }, { NULL, NULL, NULL }
 #endif
 
 SG_CLONE_DECLARE(const struct exec_fused, exec_fused);

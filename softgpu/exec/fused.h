@@ -28,7 +28,7 @@ struct exec_fused {
     exec_handler *load[4], *load_signed[2], *store[4]; /* of global memory, by log2 of the size */
     exec_handler *load_vector[3], *store_vector[3];    /* enum exec_vector_shape */
     exec_handler *shared_load, *shared_store;          /* of 32 bits */
-    exec_handler *shared_load_vector[3];
+    exec_handler *shared_load_vector[3], *shared_store_vector[3];
 };
 const struct exec_fused *exec_fused_best(void);
 

@@ -263,6 +263,16 @@ FUSED bool shared_store(struct exec_warp *w, const struct exec_insn *i)
     _mm512_i32scatter_epi32(shared, o.high, y, 1);
     return true;
 }
+
+FUSED bool find_shared_array(const struct exec_warp *w, const struct exec_insn *i, unsigned n, uint32_t *to)
+{
+    struct offsets o;
+    if (!find_shared(w, i, n, &o))
+        return false;
+    _mm512_store_si512(to, o.low);
+    _mm512_store_si512(to + WORDS, o.high);
+    return true;
+}
 #elif defined __AVX2__
 /* Loads of shared memory: each lane's vector is one load of a scalar or a half register, and the elements of four lanes
    change places. That takes less time than gathering loads do. */
@@ -352,6 +362,42 @@ FUSED bool shared_load_vector(struct exec_warp *w, const struct exec_insn *i, un
     else
         load_fours_of(w->block->shared, o, d);
     has_read(w, i);
+    return true;
+}
+
+/* Of lanes with one address the last one wins, as in the general handler. */
+FUSED bool shared_store(struct exec_warp *w, const struct exec_insn *i)
+{
+    _Alignas(64) uint32_t o[SG_LANES];
+    if (!find_shared(w, i, 4, o))
+        return false;
+    unsigned char *shared = w->block->shared;
+    const uint32_t *row = exec_row(w, i->s[1]);
+    for (unsigned l = 0; l < SG_LANES; l++)
+        memcpy(shared + o[l], &row[l], 4);
+    return true;
+}
+
+FUSED bool find_shared_array(const struct exec_warp *w, const struct exec_insn *i, unsigned n, uint32_t *o)
+{
+    return find_shared(w, i, n, o);
+}
+#endif
+
+#ifdef __AVX2__
+FUSED bool shared_store_vector(struct exec_warp *w, const struct exec_insn *i, unsigned n)
+{
+    const struct exec_vector *v = i->extra;
+    _Alignas(64) uint32_t o[SG_LANES];
+    const uint32_t *row[4];
+    if (!find_shared_array(w, i, 4 * n, o))
+        return false;
+    unsigned char *shared = w->block->shared;
+    for (unsigned k = 0; k < n; k++)
+        row[k] = exec_row(w, v->from[k]);
+    for (unsigned l = 0; l < SG_LANES; l++)
+        for (unsigned k = 0; k < n; k++)
+            memcpy(shared + o[l] + 4 * k, &row[k][l], 4);
     return true;
 }
 #endif

@@ -323,7 +323,7 @@ static exec_handler *fused_store(const struct exec_insn *n)
     if (!shared && !fits_fused(n, false))
         return n->run;
     if (v)
-        run = shared || v->shape == EXEC_VECTOR_OTHER ? NULL : f->store_vector[v->shape];
+        run = v->shape == EXEC_VECTOR_OTHER ? NULL : (shared ? f->shared_store_vector : f->store_vector)[v->shape];
     else if (shared)
         run = n->size == 4 && n->kind == 4 ? f->shared_store : NULL;
     else if (n->size <= 8 && (n->kind == 8) == (n->size == 8))

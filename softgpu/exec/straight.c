@@ -207,9 +207,9 @@ static void straight(struct exec_warp *w, const struct exec_insn *i)
         CASE_ACCESS(SHARED_LOAD, shared_load(w, i))
         CASE_ACCESS(SHARED_LOAD_2, shared_load_vector(w, i, 2))
         CASE_ACCESS(SHARED_LOAD_4, shared_load_vector(w, i, 4))
-#endif
-#ifdef __AVX512F__
         CASE_ACCESS(SHARED_STORE, shared_store(w, i))
+        CASE_ACCESS(SHARED_STORE_2, shared_store_vector(w, i, 2))
+        CASE_ACCESS(SHARED_STORE_4, shared_store_vector(w, i, 4))
 #endif
         case EXEC_STRAIGHT_REGION: {
             sg_jit_code *code = exec_region_code(w, i);

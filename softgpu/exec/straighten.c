@@ -102,10 +102,14 @@ static uint8_t access_of(exec_handler *run)
             return (uint8_t)(EXEC_STRAIGHT_STORE_8 + k);
         else if (k < 2 && run == f->load_signed[k])
             return (uint8_t)(EXEC_STRAIGHT_LOAD_8S + k);
+    if (!run)
+        return EXEC_STRAIGHT_NONE;
     return run == f->shared_load                               ? EXEC_STRAIGHT_SHARED_LOAD
            : run == f->shared_store                            ? EXEC_STRAIGHT_SHARED_STORE
            : run == f->shared_load_vector[EXEC_VECTOR_32X2] ? EXEC_STRAIGHT_SHARED_LOAD_2
            : run == f->shared_load_vector[EXEC_VECTOR_32X4] ? EXEC_STRAIGHT_SHARED_LOAD_4
+           : run == f->shared_store_vector[EXEC_VECTOR_32X2] ? EXEC_STRAIGHT_SHARED_STORE_2
+           : run == f->shared_store_vector[EXEC_VECTOR_32X4] ? EXEC_STRAIGHT_SHARED_STORE_4
                                                                : EXEC_STRAIGHT_NONE;
 }
 
