@@ -447,6 +447,20 @@ enum exec_small {
     EXEC_SMALL_F16, EXEC_SMALL_BF16, EXEC_SMALL_TF32, EXEC_SMALL_F32, EXEC_SMALL_E4M3, EXEC_SMALL_E5M2, EXEC_SMALL_E3M2,
     EXEC_SMALL_E2M3, EXEC_SMALL_E2M1, EXEC_SMALL_COUNT
 };
+/* products.c, compiled once per level of the processor. Lines: the 16 bytes of four lanes in a row of registers. */
+struct exec_product_functions {
+    /* c[m][n] += a[m][k] * b[k][n]; m, n: multiples of 8 */
+    void (*add)(const float *a, const float *b, float *c, unsigned m, unsigned n, unsigned k, struct exec_accumulation);
+    /* A row's eight lines of numbers, as f32, `stride` of them apart. NULL: not of these numbers. */
+    void (*widen_lines[EXEC_SMALL_COUNT])(float *d, const void *row, unsigned stride);
+    /* Eight lines of f32, of eight numbers each, as f16. */
+    void (*narrow_lines)(void *row, const float *from);
+    /* Eight lines of eight numbers from and to two rows whose numbers alternate. */
+    void (*mix_lines)(float *d, const void *even, const void *odd);
+    void (*part_lines)(void *even, void *odd, const float *from);
+    /* to[k][8] = from[8][k]; k: a multiple of 4 */
+    void (*turn)(float *to, const float *from, unsigned k);
+};
 /* rows.c, compiled once per level of the processor */
 struct exec_row_functions {
     void (*blend32)(uint32_t *d, const uint32_t *from, uint32_t mask);
@@ -484,9 +498,7 @@ struct exec_row_functions {
     uint32_t (*differ)(const uint32_t *row, uint32_t value, uint32_t mask);
     /* The number that begins at bit `shift` of each lane's word. */
     void (*from_small[EXEC_SMALL_COUNT])(float *d, const uint32_t *row, unsigned shift);
-    /* c[m][n] += a[m][k] * b[k][n] */
-    void (*add_products)(const float *a, const float *b, float *c, unsigned m, unsigned n, unsigned k,
-                         struct exec_accumulation);
+    const struct exec_product_functions *products;
 };
 
 /* Puts a row of results into the active lanes of a register. */

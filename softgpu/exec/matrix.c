@@ -155,6 +155,15 @@ static int place_elements(struct exec_decoder *d, struct exec_part *p, const str
     return 0;
 }
 
+/* Of numbers that products.c knows. B with rows of 4 (k) is left out. */
+static bool lies_in_lines(const struct exec_fragment *f, enum exec_element type)
+{
+    if (f->which == 'c')
+        return f->columns == 8 && (type == E_F32 || type == E_F16);
+    return (f->which == 'a' || f->columns == 8) && (type == E_F16 || type == E_BF16 || type == E_TF32 ||
+                                                    type == E_E4M3 || type == E_E5M2);
+}
+
 int decode_part(struct exec_decoder *d, struct exec_part *p, const struct exec_fragment *f, enum exec_element type,
                 const struct ptx_operand *o, bool destination)
 {
@@ -169,6 +178,11 @@ int decode_part(struct exec_decoder *d, struct exec_part *p, const struct exec_f
     p->wide = bits == 64;
     unsigned per = p->wide ? 1 : 32 / bits;
     p->per_lane = count * per;
+    if (f->layout == EXEC_LAYOUT_MMA && f->rows >= 8 && lies_in_lines(f, type)) {
+        p->lines = f->which;
+        p->halves = (uint8_t)(f->rows / 8);
+        p->width = (uint16_t)(f->which == 'b' ? f->rows : f->columns);
+    }
     if (place_elements(d, p, f, per))
         return -1;
     for (uint32_t k = 0; k < count; k++) {

@@ -42,6 +42,10 @@ struct exec_part {
     enum exec_element type;
     uint8_t count, wide; /* wide: registers of 64 bits */
     uint32_t per_lane;
+    char lines;    /* 'a', 'b', 'c': mma's own way, and each 16 bytes of a register's row are of one row of A or C, or
+                      of one column of B; 0: not so */
+    uint8_t halves; /* of A: registers that lie below each other */
+    uint16_t width; /* columns of A and C; rows of B */
     exec_source from[EXEC_MATRIX_REGISTERS];
     uint32_t to[EXEC_MATRIX_REGISTERS];
     uint16_t *place;

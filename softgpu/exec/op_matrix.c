@@ -84,10 +84,46 @@ static void add_scaled(const struct exec_warp *w, const struct matrix *x, const 
             }
 }
 
+/* The elements of an operand that lies in lines: none has to be looked for. */
+static void take_lines(const struct exec_warp *w, const struct exec_part *p, float *to)
+{
+    const struct exec_product_functions *f = w->row->products;
+    const unsigned line = 4 * 32 / exec_elements[p->type].bits;
+    void (*widen)(float *, const void *, unsigned) = f->widen_lines[exec_small_of(p->type)];
+    _Alignas(64) float turned[8 * EXEC_MATRIX_INNER];
+    for (unsigned r = 0; r < p->count; r++) {
+        const void *row = exec_row(w, p->from[r]);
+        if (p->lines == 'a')
+            widen(to + r % p->halves * 8 * p->width + r / p->halves * line, row, p->width);
+        else if (p->lines == 'b')
+            widen(turned + r * line, row, p->width);
+        else if (p->type == E_F16)
+            widen(to + r * 8 * 8, row, 8);
+        else if (r % 2)
+            f->mix_lines(to + r / 2 * 8 * 8, exec_row(w, p->from[r - 1]), row);
+    }
+    if (p->lines == 'b')
+        f->turn(to, turned, p->width);
+}
+
+static void put_lines(struct exec_warp *w, const struct exec_part *p, const float *from)
+{
+    const struct exec_product_functions *f = w->row->products;
+    for (unsigned r = 0; r < p->count; r++)
+        if (p->type == E_F16)
+            f->narrow_lines(w->rows + p->to[r], from + r * 8 * 8);
+        else if (r % 2)
+            f->part_lines(w->rows + p->to[r - 1], w->rows + p->to[r], from + r / 2 * 8 * 8);
+}
+
 /* The elements of an operand, row by row of lanes. */
 static void take_real(const struct exec_warp *w, const struct matrix *x, const struct exec_part *p, float *to)
 {
     const unsigned bits = exec_elements[p->type].bits, per = 32 / bits;
+    if (p->lines && !(x->sparse.chunk && p == &x->a)) {
+        take_lines(w, p, to);
+        return;
+    }
     const unsigned middle = p->type == E_E2M1 ? 2 : 0;                 /* in the middle of its byte */
     _Alignas(64) float values[SG_LANES];
     for (unsigned n = 0; n < p->per_lane; n++) {
@@ -103,6 +139,10 @@ static void take_real(const struct exec_warp *w, const struct matrix *x, const s
 
 static void put_real(struct exec_warp *w, const struct exec_part *p, const float *from)
 {
+    if (p->lines) {
+        put_lines(w, p, from);
+        return;
+    }
     for (unsigned n = 0; n < p->per_lane; n++) {
         const uint16_t *place = &p->place[n * SG_LANES];
         uint32_t *to = (uint32_t *)(void *)(w->rows + p->to[p->type == E_F16 ? n / 2 : n]);
@@ -152,7 +192,7 @@ static void multiply_real(struct exec_warp *w, const struct matrix *x)
             memset(c, 0, size * sizeof *c);
         }
         for (unsigned i = 0; i < x->matrices; i++)
-            w->row->add_products(a + i * x->m * x->k, b + i * x->k * x->n, c + i * size, x->m, x->n, x->k,
+            w->row->products->add(a + i * x->m * x->k, b + i * x->k * x->n, c + i * size, x->m, x->n, x->k,
                                  accumulation_of(x));
         for (unsigned at = 0; alone && at < size; at++)
             c[at] += kept[at];

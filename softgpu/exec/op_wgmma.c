@@ -193,7 +193,7 @@ static void multiply_real(struct exec_warp *w, const struct wgmma *x, const uint
                 c[place_of_d(x, l, r)] = bits_float(from[l]);
     }
     const bool fp8 = x->a == E_E4M3 || x->a == E_E5M2;
-    w->row->add_products(a, b, c, ROWS, x->n, x->k,
+    w->row->products->add(a, b, c, ROWS, x->n, x->k,
                          (struct exec_accumulation){ .kept = fp8 ? 13 : 25, .step = x->k, .odd = half, .coarse = fp8,
                                                      .sparse = x->sparse.chunk != 0,
                                                      .least = fp8 ? -14 : x->a == E_F16 ? -14 : -126 });

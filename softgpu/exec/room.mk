@@ -9,9 +9,10 @@ SOFTGPU_EXEC_SOURCES := $(addprefix softgpu/exec/, \
                           op_texture_query.c op_tile.c op_warp.c op_wgmma.c opcodes.c order.c place.c pointer.c jit.c \
                           print.c reach.c registers.c shadow.c texture.c warp.c describe.c eager.c needs.c pressure.c \
                           parted.c rounds.c steps.c straighten.c values.c)
-# rows.c, fused.c and straight.c need softgpu_clone_objects of softgpu/alu/room.mk, which is read before this file.
+# rows.c, products.c, fused.c and straight.c need softgpu_clone_objects of softgpu/alu/room.mk, which is read before
+# this file.
 SOFTGPU_EXEC_OBJECTS := $(call objects,$(SOFTGPU_EXEC_SOURCES)) \
-                        $(call softgpu_clone_objects,$(addprefix softgpu/exec/,rows.c fused.c straight.c))
+                        $(call softgpu_clone_objects,$(addprefix softgpu/exec/,rows.c products.c fused.c straight.c))
 # Handlers are hot: what -O3 brings is for plain builds.
 $(foreach file,$(SOFTGPU_EXEC_SOURCES),$(eval CFLAGS_$(subst /,_,$(basename $(file))) := $(if $(CHECKED),,-O3)))
 
