@@ -118,10 +118,17 @@ static void run_tiles(struct exec_warp *w, const struct exec_insn *i)
         for (unsigned row = 0; row < 8; row++) {
             unsigned from = 8 * k + row;
             uintptr_t at = exec_found_address(w, found, from, 16);
-            uint16_t line[8];
+            _Alignas(16) uint16_t line[8];
             if (!store) {
-                exec_copy_bytes(line, (void *)at, 16);
+                exec_copy_piece(line, (void *)at, 16);
                 widen((unsigned char *)line, t->source);
+            }
+            if (!transposed) { /* four lanes, one behind the other */
+                if (store)
+                    exec_copy_piece((void *)at, (const unsigned char *)exec_row(w, t->from[k]) + 16 * row, 16);
+                else
+                    memcpy(w->rows + t->to[k] + 16 * row, line, 16);
+                continue;
             }
             for (unsigned column = 0; column < 8; column++) {
                 unsigned lane, half;
@@ -132,7 +139,7 @@ static void run_tiles(struct exec_warp *w, const struct exec_insn *i)
                     memcpy(w->rows + t->to[k] + 4 * lane + 2 * half, &line[column], 2);
             }
             if (store)
-                exec_copy_bytes((void *)at, line, 16);
+                exec_copy_piece((void *)at, line, 16);
         }
 }
 
