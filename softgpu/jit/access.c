@@ -248,8 +248,7 @@ static void shared(struct compiler *c, const struct exec_insn *i, LLVMBasicBlock
     LLVMBuildBr(b, behind);
 }
 
-/* Nothing for no lane; inline for all; the interpreter for some. */
-static void begin_some(struct compiler *c, LLVMValueRef lanes, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
+void access_begin_some(struct compiler *c, LLVMValueRef lanes, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
 {
     LLVMBuilderRef b = c->builder;
     LLVMBasicBlockRef some = block_new(c, "some"), all = block_new(c, "all");
@@ -266,7 +265,7 @@ bool emit_access(struct compiler *c, const struct exec_insn *i)
     LLVMBasicBlockRef rare = block_new(c, "rare"), behind = block_new(c, "accessed");
     LLVMValueRef lanes = lanes_that_act(c, i);
     if (lanes)
-        begin_some(c, lanes, rare, behind);
+        access_begin_some(c, lanes, rare, behind);
     if (access_is_shared(i))
         shared(c, i, rare, behind);
     else

@@ -66,13 +66,26 @@ static LLVMValueRef to_float(struct compiler *c, LLVMValueRef bits, bool ftz)
     return LLVMBuildBitCast(c->builder, ftz ? flush(c, bits) : bits, c->floats, "");
 }
 
-/* Any NaN is 0x7fffffff. */
+static LLVMValueRef is_nan(struct compiler *c, LLVMValueRef bits)
+{
+    LLVMValueRef x = LLVMBuildBitCast(c->builder, bits, c->floats, "");
+    return LLVMBuildFCmp(c->builder, LLVMRealUNO, x, x, "");
+}
+
+LLVMValueRef canonical(struct compiler *c, LLVMValueRef bits)
+{
+    return LLVMBuildSelect(c->builder, is_nan(c, bits), splat_32(c, 0x7fffffff), bits, "");
+}
+
+/* Any NaN is 0x7fffffff; in a run, where something needs it. */
 static LLVMValueRef from_float(struct compiler *c, LLVMValueRef x, bool ftz)
 {
     LLVMBuilderRef b = c->builder;
     LLVMValueRef bits = LLVMBuildBitCast(b, x, c->row32, "");
-    LLVMValueRef nan = LLVMBuildFCmp(b, LLVMRealUNO, x, x, "");
-    return LLVMBuildSelect(b, nan, splat_32(c, 0x7fffffff), ftz ? flush(c, bits) : bits, "");
+    if (ftz)
+        bits = flush(c, bits);
+    c->raw = c->width < SG_LANES;
+    return c->raw ? bits : canonical(c, bits);
 }
 
 static LLVMValueRef call_fma(struct compiler *c, LLVMValueRef *x)
@@ -114,12 +127,6 @@ static LLVMValueRef quotient(struct compiler *c, uint8_t operation, LLVMValueRef
     default:                     x = LLVMBuildFDiv(b, one, square_root(c, x), "");
     }
     return from_float(c, x, ftz);
-}
-
-static LLVMValueRef is_nan(struct compiler *c, LLVMValueRef bits)
-{
-    LLVMValueRef x = LLVMBuildBitCast(c->builder, bits, c->floats, "");
-    return LLVMBuildFCmp(c->builder, LLVMRealUNO, x, x, "");
 }
 
 /* Signs and magnitudes of floats as integers in their order, -0 below +0. */
@@ -296,15 +303,25 @@ static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVM
     return integer_operation(c, k, s);
 }
 
+/* Do the bits of a NaN among the operands make no difference? */
+static bool takes_raw(uint8_t k)
+{
+    return (k >= EXEC_STRAIGHT_ADD_F32 && k <= EXEC_STRAIGHT_FMA_FTZ_F32) ||
+           (k >= EXEC_STRAIGHT_EQ_F32 && k <= EXEC_STRAIGHT_MAX_FTZ_F32) || k == EXEC_STRAIGHT_NEG_F32 ||
+           k == EXEC_STRAIGHT_ABS_F32 || k == EXEC_STRAIGHT_SAT_F32;
+}
+
 bool emit_arithmetic(struct compiler *c, const struct exec_insn *i)
 {
     const struct arithmetic_form *form = arithmetic_form_of(i);
     LLVMValueRef s[3] = { NULL };
     if (!form)
         return false;
+    c->takes_raw = takes_raw(i->known);
     for (unsigned k = 0; k < 3; k++)
         if (form->s[k])
             s[k] = row_read(c, i->s[k], form->s[k]);
+    c->takes_raw = false;
     row_put(c, i, form->d == ROW_PREDICATE ? i->p : i->d, form->d, value_of(c, i, s));
     return true;
 }

@@ -6,6 +6,8 @@
  *   rows.c        registers of the warp as values of 32 lanes
  *   live.c        which of them the function still reads from where on
  *   places.c      code for some lanes: where the others wait
+ *   runs.c        code for many registers: some lanes after the other
+ *   build.c       what they build instructions of LLVM with
  *   emit.c        the walk over the instructions: branches, the budget, calls of the interpreter
  *   arithmetic.c  what arithmetic becomes
  *   access.c      accesses of memory: the usual case inline, every other one by the interpreter
@@ -37,15 +39,26 @@ struct row_variable {
     exec_source at;                   /* frame or warp */
     enum row_bits bits;
     bool written;
-    bool in_memory;                   /* used as rows of two widths: stays in the frame */
+    bool in_memory;                   /* used as rows of two widths, or in runs: stays in the frame */
+    bool two_widths;
     bool lasts;                       /* lanes that are at another place may need theirs */
     bool awaited;                     /* lanes that wait at a place of the region may */
     LLVMValueRef variable;
+    LLVMValueRef held;                /* in a run: what it holds now; NULL: what the frame has */
+    bool changed;                     /* and the frame has something else */
+    bool raw;                         /* and any NaN in it may have any bits */
+    uint32_t next;                    /* row of the same bucket, plus one */
 };
+enum { ROW_BUCKETS = 256 };
 
 struct compiler {
     const struct sg_jit_wish *wish;
     bool *in_region;                  /* per instruction */
+    bool *target;                     /* per instruction of the region: branches of it lead there; if it has runs */
+    bool has_runs;
+    unsigned width;                   /* lanes of a row: 32, or those of a round of a run */
+    LLVMValueRef lane;                /* in a run: the first lane of the round */
+    bool takes_raw, raw;              /* in a run: the instruction reads floats only; what it gives is raw */
     LLVMContextRef context;
     LLVMModuleRef module;
     LLVMBuilderRef builder;
@@ -60,12 +73,21 @@ struct compiler {
     LLVMValueRef rare;                /* branch weights: the second way is hardly ever taken */
     struct row_variable *rows;
     uint32_t row_count, row_room;
+    uint32_t bucket[ROW_BUCKETS];     /* the first row of each, plus one */
     uint64_t *live;                   /* per instruction of the function a set of rows, of so many words */
     uint32_t live_words;
     bool failed;                      /* no memory */
 };
 
-/* region.c: fills in_region. false: there is nothing to gain. */
+static inline unsigned bucket_of(exec_source at) { return (unsigned)(at >> 2 ^ at >> 7) % ROW_BUCKETS; }
+/* The first row of the bucket, in which the others are behind it; NULL: none. */
+static inline struct row_variable *row_first(const struct compiler *c, exec_source at)
+{
+    const uint32_t k = c->bucket[bucket_of(at)];
+    return k ? &c->rows[k - 1] : NULL;
+}
+
+/* region.c: fills in_region, and has_runs. false: there is nothing to gain. */
 bool region_find(struct compiler *);
 
 /* rows.c */
@@ -110,8 +132,26 @@ void place_wait(struct compiler *, uint32_t k, LLVMValueRef lanes);
 LLVMValueRef active_lanes(struct compiler *);
 void set_active_lanes(struct compiler *, LLVMValueRef);
 
+/* runs.c */
+/* Does the region have runs? Fills target. */
+bool runs_find(struct compiler *);
+/* Writes the code of the run that begins with the instruction. Returns the instruction behind it, or this one if there
+   is no run. leave_to: gives the block that ends the code before an instruction. lanewise: writes the code of an
+   instruction that computes each lane by itself, and branches nowhere. */
+uint32_t run_emit(struct compiler *, uint32_t k, LLVMBasicBlockRef (*leave_to)(struct compiler *, uint32_t k),
+                  bool (*lanewise)(struct compiler *, const struct exec_insn *));
+/* run_loads.c: a store to shared memory, where rows are in the frame. false: it is none. */
+bool run_store_emit(struct compiler *, const struct exec_insn *);
+/* A row, or a constant where r is NULL, in a run. */
+LLVMValueRef run_read(struct compiler *, struct row_variable *r, exec_source, enum row_bits);
+void run_write(struct compiler *, struct row_variable *, LLVMValueRef);
+
 /* emit.c: the whole function, in a module that has nothing else */
 bool emit_region(struct compiler *, const char *name);
+
+/* build.c */
+/* Once for each function. */
+void build_begin(struct compiler *);
 LLVMBasicBlockRef block_new(struct compiler *, const char *name);
 /* Goes on in the first block if the condition holds, in the second, which is rare, if not. */
 void branch_mostly(struct compiler *, LLVMValueRef condition, LLVMBasicBlockRef usual, LLVMBasicBlockRef rare);
@@ -125,11 +165,15 @@ LLVMValueRef splat(struct compiler *, LLVMValueRef);
 
 /* arithmetic.c: a function of rows. false: it is none that is known here. */
 bool emit_arithmetic(struct compiler *, const struct exec_insn *);
+/* Any NaN becomes 0x7fffffff. */
+LLVMValueRef canonical(struct compiler *, LLVMValueRef bits);
 /* The rows of that function. */
 struct arithmetic_form { enum row_bits d, s[3]; bool selects; };
 const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *);
 
 /* access.c: false, as above. */
+/* Nothing for no lane; what is written next for all; the interpreter for some. */
+void access_begin_some(struct compiler *, LLVMValueRef lanes, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind);
 bool emit_access(struct compiler *, const struct exec_insn *);
 /* The width of the row that the load or store moves; 0: this compiler leaves the access to the interpreter. */
 enum row_bits access_bits(const struct exec_insn *);

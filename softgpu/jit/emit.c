@@ -1,60 +1,6 @@
 /* emit.c: the walk over a region's instructions: branches, the budget, calls of the interpreter. See compile.h. */
 #include "softgpu/jit/compile.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-LLVMBasicBlockRef block_new(struct compiler *c, const char *name)
-{
-    return LLVMAppendBasicBlockInContext(c->context, c->function, name);
-}
-
-LLVMValueRef constant_32(const struct compiler *c, uint64_t value) { return LLVMConstInt(c->i32, value, false); }
-LLVMValueRef constant_64(const struct compiler *c, uint64_t value) { return LLVMConstInt(c->i64, value, false); }
-
-LLVMValueRef address_of(struct compiler *c, LLVMValueRef base, uint64_t offset)
-{
-    return LLVMBuildAdd(c->builder, base, constant_64(c, offset), "");
-}
-
-static LLVMValueRef pointer(struct compiler *c, LLVMTypeRef type, LLVMValueRef address)
-{
-    return LLVMBuildIntToPtr(c->builder, address, LLVMPointerType(type, 0), "");
-}
-
-LLVMValueRef load_from(struct compiler *c, LLVMTypeRef type, LLVMValueRef address, unsigned align)
-{
-    LLVMValueRef value = LLVMBuildLoad2(c->builder, type, pointer(c, type, address), "");
-    LLVMSetAlignment(value, align);
-    return value;
-}
-
-LLVMValueRef store_to(struct compiler *c, LLVMValueRef value, LLVMValueRef address, unsigned align)
-{
-    LLVMValueRef store = LLVMBuildStore(c->builder, value, pointer(c, LLVMTypeOf(value), address));
-    LLVMSetAlignment(store, align);
-    return store;
-}
-
-LLVMValueRef splat(struct compiler *c, LLVMValueRef value)
-{
-    LLVMTypeRef row = LLVMTypeOf(value) == c->i64 ? c->row64 : c->row32;
-    if (LLVMIsConstant(value)) {
-        LLVMValueRef values[SG_LANES];
-        for (unsigned l = 0; l < SG_LANES; l++)
-            values[l] = value;
-        return LLVMConstVector(values, SG_LANES);
-    }
-    LLVMValueRef one = LLVMBuildInsertElement(c->builder, LLVMGetUndef(row), value, constant_32(c, 0), "");
-    return LLVMBuildShuffleVector(c->builder, one, LLVMGetUndef(row), LLVMConstNull(c->row32), "");
-}
-
-void branch_mostly(struct compiler *c, LLVMValueRef condition, LLVMBasicBlockRef usual, LLVMBasicBlockRef rare)
-{
-    LLVMValueRef branch = LLVMBuildCondBr(c->builder, condition, usual, rare);
-    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(c->context, "prof", strlen("prof")), c->rare);
-}
-
 /* ---- ways out ---- */
 
 /* The lanes that run stand before the instruction. */
@@ -221,30 +167,45 @@ static bool emit_pieces(struct compiler *c, const struct exec_insn *i)
     return true;
 }
 
+static bool lanewise(struct compiler *c, const struct exec_insn *i)
+{
+    return emit_arithmetic(c, i) || load_parameter(c, i) || emit_pieces(c, i);
+}
+
 /* The interpreter looks whether the warp has to halt, where it may have to. */
 static void halt(struct compiler *c, uint32_t k)
 {
-    LLVMValueRef halts = load_from(c, c->i32, address_of(c, c->warp, offsetof(struct exec_warp, halts)), 4);
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef halts = load_from(c, c->i32, address_of(c, c->warp, offsetof(struct exec_warp, halts)), 4),
+                 read = load_from(c, c->i8, address_of(c, c->block, offsetof(struct exec_block, read)), 1);
+    LLVMValueRef never = LLVMBuildICmp(b, LLVMIntEQ, halts, constant_32(c, 0), ""),
+                 unread = LLVMBuildICmp(b, LLVMIntEQ, read, LLVMConstInt(c->i8, 0, false), "");
     LLVMBasicBlockRef on = block_new(c, "on");
-    branch_mostly(c, LLVMBuildICmp(c->builder, LLVMIntEQ, halts, constant_32(c, 0), ""), on, leave_to(c, k));
+    branch_mostly(c, LLVMBuildOr(b, never, unread, ""), on, leave_to(c, k));
     LLVMPositionBuilderAtEnd(c->builder, on);
 }
 
-static void emit_instruction(struct compiler *c, uint32_t k)
+/* Writes the code of an instruction, or of a run. Returns the last instruction of it. */
+static uint32_t emit_instruction(struct compiler *c, uint32_t k)
 {
     const struct exec_insn *i = &c->wish->insns[k];
     LLVMPositionBuilderAtEnd(c->builder, c->blocks[k]);
+    const uint32_t behind = run_emit(c, k, leave_to, lanewise);
+    if (behind != k) {
+        LLVMBuildBr(c->builder, way_to(c, behind));
+        return behind - 1;
+    }
     switch (i->straight) {
-    case EXEC_STRAIGHT_BRANCH: take(c, i); return;
-    case EXEC_STRAIGHT_BRANCH_IF: (c->places ? take_if_some : take_if)(c, k); return;
+    case EXEC_STRAIGHT_BRANCH: take(c, i); return k;
+    case EXEC_STRAIGHT_BRANCH_IF: (c->places ? take_if_some : take_if)(c, k); return k;
     case EXEC_STRAIGHT_REGION: break;
     case EXEC_STRAIGHT_HALT: halt(c, k); break;
     default:
-        if (!emit_arithmetic(c, i) && !emit_access(c, i) && !load_parameter(c, i) && !emit_logic(c, i) &&
-            !emit_pieces(c, i))
+        if (!lanewise(c, i) && !run_store_emit(c, i) && !emit_access(c, i) && !emit_logic(c, i))
             rows_step(c, i);
     }
     LLVMBuildBr(c->builder, way_to(c, k + 1));
+    return k;
 }
 
 static void begin(struct compiler *c, const char *name)
@@ -256,9 +217,7 @@ static void begin(struct compiler *c, const char *name)
     LLVMPositionBuilderAtEnd(c->builder, block_new(c, "begin"));
     c->frame = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, rows)), 8);
     c->block = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, block)), 8);
-    LLVMValueRef weights[3] = { LLVMMDStringInContext(c->context, "branch_weights", strlen("branch_weights")),
-                                constant_32(c, 2000), constant_32(c, 1) };
-    c->rare = LLVMMDNodeInContext(c->context, weights, 3);
+    build_begin(c);
 }
 
 bool emit_region(struct compiler *c, const char *name)
@@ -282,6 +241,9 @@ bool emit_region(struct compiler *c, const char *name)
         places_arrive(c, place, body_of(c, c->places->at[place]));
     for (uint32_t k = 0; k < count; k++)
         if (c->in_region[k])
-            emit_instruction(c, k);
+            k = emit_instruction(c, k);
+    for (uint32_t k = 0; k < count; k++) /* in the middle of runs */
+        if (c->blocks[k] && !LLVMGetFirstInstruction(c->blocks[k]))
+            LLVMDeleteBasicBlock(c->blocks[k]);
     return true;
 }

@@ -190,10 +190,12 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code
     }
     struct compiler c = { .wish = wish,
                           .places = wish->places,
+                          .width = SG_LANES,
                           .in_region = calloc(wish->count + 1u, sizeof *c.in_region),
+                          .target = calloc(wish->count + 1u, sizeof *c.target),
                           .blocks = calloc(wish->count + 1u, sizeof *c.blocks),
                           .leaves = calloc(wish->count + 1u, sizeof *c.leaves) };
-    if (!c.in_region || !c.blocks || !c.leaves)
+    if (!c.in_region || !c.target || !c.blocks || !c.leaves)
         snprintf(why, size, "no host memory");
     else if (!region_find(&c))
         snprintf(why, size, "too few instructions before the next region");
@@ -210,6 +212,7 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code
         pthread_mutex_unlock(&library.lock);
     }
     free(c.in_region);
+    free(c.target);
     free(c.blocks);
     free(c.leaves);
     free(c.rows);

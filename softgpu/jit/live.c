@@ -13,8 +13,9 @@ enum { WORD = 64 };
 
 static void set_rows(const struct compiler *c, uint64_t *set, exec_source at, bool value)
 {
-    for (uint32_t k = 0; k < c->row_count; k++)
-        if (c->rows[k].at == at) {
+    for (const struct row_variable *r = row_first(c, at); r; r = r->next ? &c->rows[r->next - 1] : NULL)
+        if (r->at == at) {
+            const uint32_t k = (uint32_t)(r - c->rows);
             uint64_t bit = UINT64_C(1) << (k % WORD);
             set[k / WORD] = value ? set[k / WORD] | bit : set[k / WORD] & ~bit;
         }

@@ -4,9 +4,14 @@
  */
 #include "softgpu/jit/compile.h"
 
+#include <string.h>
+
 /* MOST, LEAST: instructions of a region; a larger one would take too long to compile. UNNAMED_MOST: of these, those
-   around which all rows go to the frame and back. */
-enum { MOST = 300, LEAST = 3, UNNAMED_MOST = 6 };
+   around which all rows go to the frame and back. RUNS_MOST: instructions of a region with runs, whose rows are in the
+   frame, and which is compiled sooner. */
+enum { MOST = 300, LEAST = 3, UNNAMED_MOST = 6, RUNS_MOST = 3000 };
+
+struct list { uint32_t at[RUNS_MOST], count, most, end, unnamed, unnamed_most; };
 
 /* Behind the last branch back to the head; else before the next head. */
 static uint32_t end_of(const struct sg_jit_wish *w)
@@ -35,31 +40,40 @@ static bool is_after_control(const struct sg_jit_wish *w, uint32_t k)
     return w->insns[k].straight == EXEC_STRAIGHT_REGION && k && is_control(&w->insns[k - 1]);
 }
 
-static void reach(struct compiler *c, uint32_t *list, uint32_t *count, uint32_t k, uint32_t end,
-                  uint32_t *unnamed)
+static void reach(struct compiler *c, struct list *l, uint32_t k)
 {
     const struct sg_jit_wish *w = c->wish;
-    if (k < w->head || k >= end || c->in_region[k] || *count >= MOST || is_after_control(w, k) ||
+    if (k < w->head || k >= l->end || c->in_region[k] || l->count >= l->most || is_after_control(w, k) ||
         is_control(&w->insns[k]))
         return;
-    if (w->insns[k].known == EXEC_STRAIGHT_NONE && ++*unnamed > UNNAMED_MOST)
+    if (w->insns[k].known == EXEC_STRAIGHT_NONE && ++l->unnamed > l->unnamed_most)
         return;
     c->in_region[k] = true;
-    list[(*count)++] = k;
+    l->at[l->count++] = k;
+}
+
+static bool find(struct compiler *c, struct list *l, uint32_t most, uint32_t unnamed_most)
+{
+    const struct sg_jit_wish *w = c->wish;
+    memset(c->in_region, 0, w->count * sizeof *c->in_region);
+    l->count = l->unnamed = 0;
+    l->most = most;
+    l->unnamed_most = unnamed_most;
+    c->in_region[w->head] = true;
+    l->at[l->count++] = w->head;
+    for (uint32_t at = 0; at < l->count; at++) {
+        const struct exec_insn *i = &w->insns[l->at[at]];
+        if (i->straight == EXEC_STRAIGHT_BRANCH || i->straight == EXEC_STRAIGHT_BRANCH_IF)
+            reach(c, l, (uint32_t)(i->target - w->insns));
+        if (i->straight != EXEC_STRAIGHT_BRANCH)
+            reach(c, l, l->at[at] + 1);
+    }
+    return l->count > LEAST;
 }
 
 bool region_find(struct compiler *c)
 {
-    const struct sg_jit_wish *w = c->wish;
-    uint32_t list[MOST], count = 0, unnamed = 0, end = end_of(w);
-    c->in_region[w->head] = true;
-    list[count++] = w->head;
-    for (uint32_t at = 0; at < count; at++) {
-        const struct exec_insn *i = &w->insns[list[at]];
-        if (i->straight == EXEC_STRAIGHT_BRANCH || i->straight == EXEC_STRAIGHT_BRANCH_IF)
-            reach(c, list, &count, (uint32_t)(i->target - w->insns), end, &unnamed);
-        if (i->straight != EXEC_STRAIGHT_BRANCH)
-            reach(c, list, &count, list[at] + 1, end, &unnamed);
-    }
-    return count > LEAST;
+    struct list l = { .end = end_of(c->wish) };
+    c->has_runs = !c->places && find(c, &l, RUNS_MOST, RUNS_MOST) && runs_find(c);
+    return c->has_runs || find(c, &l, MOST, UNNAMED_MOST);
 }

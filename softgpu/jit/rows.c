@@ -14,9 +14,9 @@ static unsigned align_of(enum row_bits bits) { return bits == ROW_PREDICATE ? 4 
 
 static struct row_variable *find(struct compiler *c, exec_source at, enum row_bits bits)
 {
-    for (uint32_t k = 0; k < c->row_count; k++)
-        if (c->rows[k].at == at && c->rows[k].bits == bits)
-            return &c->rows[k];
+    for (uint32_t k = c->bucket[bucket_of(at)]; k; k = c->rows[k - 1].next)
+        if (c->rows[k - 1].at == at && c->rows[k - 1].bits == bits)
+            return &c->rows[k - 1];
     return NULL;
 }
 
@@ -37,10 +37,11 @@ static void note(struct compiler *c, exec_source at, enum row_bits bits, bool wr
     }
     if (!r) {
         r = &c->rows[c->row_count++];
-        *r = (struct row_variable){ .at = at, .bits = bits };
-        for (uint32_t k = 0; k + 1 < c->row_count; k++)
-            if (c->rows[k].at == at)
-                r->in_memory = c->rows[k].in_memory = true;
+        *r = (struct row_variable){ .at = at, .bits = bits, .next = c->bucket[bucket_of(at)] };
+        for (uint32_t k = r->next; k; k = c->rows[k - 1].next)
+            if (c->rows[k - 1].at == at)
+                r->two_widths = c->rows[k - 1].two_widths = true;
+        c->bucket[bucket_of(at)] = c->row_count;
     }
     r->written |= written;
 }
@@ -152,6 +153,8 @@ void rows_collect(struct compiler *c)
     for (uint32_t k = 0; k < c->wish->count; k++)
         if (c->in_region[k])
             note_instruction(c, &c->wish->insns[k]);
+    for (uint32_t k = 0; k < c->row_count; k++)
+        c->rows[k].in_memory = c->rows[k].two_widths || (c->has_runs && c->rows[k].bits != ROW_PREDICATE);
 }
 
 static LLVMValueRef place_of(struct compiler *c, exec_source at)
@@ -203,7 +206,10 @@ static LLVMValueRef constant_row(const struct compiler *c, exec_source at, enum 
 
 LLVMValueRef row_read(struct compiler *c, exec_source at, enum row_bits bits)
 {
-    if ((at & 3) == EXEC_BASE_ABSOLUTE)
+    const bool fixed = (at & 3) == EXEC_BASE_ABSOLUTE;
+    if (c->width < SG_LANES)
+        return run_read(c, fixed ? NULL : find(c, at, bits), at, bits);
+    if (fixed)
         return constant_row(c, at, bits);
     const struct row_variable *r = find(c, at, bits);
     if (r->in_memory)
@@ -213,8 +219,10 @@ LLVMValueRef row_read(struct compiler *c, exec_source at, enum row_bits bits)
 
 void row_write(struct compiler *c, uint32_t d, enum row_bits bits, LLVMValueRef value)
 {
-    const struct row_variable *r = find(c, d | EXEC_BASE_FRAME, bits);
-    if (r->in_memory)
+    struct row_variable *r = find(c, d | EXEC_BASE_FRAME, bits);
+    if (c->width < SG_LANES)
+        run_write(c, r, value);
+    else if (r->in_memory)
         store_to(c, value, place_of(c, r->at), align_of(bits));
     else
         LLVMBuildStore(c->builder, value, r->variable);

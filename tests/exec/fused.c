@@ -101,7 +101,7 @@ static void make_active(const struct places *p)
 #define START                                                                                              \
     ".visible .entry k(.param .u64 out, .param .u64 where, .param .u64 active, .param .u64 values)\n{\n"   \
     ".shared .align 128 .b8 s[1024];\n"                                                                    \
-    ".reg .pred p<4>; .reg .b16 h<8>; .reg .b32 r<32>; .reg .b64 a<32>; .reg .f32 f<8>; .reg .f64 d<8>;\n" \
+    ".reg .pred p<4>; .reg .b16 h<8>; .reg .b32 r<32>; .reg .b64 a<32>; .reg .f32 f<40>; .reg .f64 d<8>;\n" \
     "ld.param.u64 a0, [out]; ld.param.u64 a1, [where]; ld.param.u64 a2, [active]; ld.param.u64 a3, [values];\n" \
     "mov.u32 r0, %tid.x; mul.wide.u32 a4, r0, 8; add.u64 a1, a1, a4; ld.global.u64 a1, [a1+0];\n"          \
     "mul.wide.u32 a4, r0, 4; add.u64 a2, a2, a4; ld.volatile.global.u32 r1, [a2]; setp.ne.u32 p1, r1, 0;\n"\
@@ -227,7 +227,7 @@ static void compare(const struct places *p, const unsigned modules[2], const cha
     run(p, modules[1], before, &plain);
     faults[fused.error != CUDA_SUCCESS]++;
     if (fused.error != plain.error)
-        fail_msg("%s: error %d, plain %d", what, fused.error, plain.error);
+        fail_msg("%s: error %d, plain %d: %s", what, fused.error, plain.error, fused.log);
     if (strcmp(message_of(fused.log), message_of(plain.log)))
         fail_msg("%s: %s\nplain: %s", what, fused.log, plain.log);
     for (unsigned k = 0; k < AREA; k++)
@@ -371,6 +371,83 @@ EXEC_TEST(arithmetic_is_as_general_handlers_do_it)
         gpu_reset();
     }
     assert_int_equal(faults[1], 0);
+}
+
+/* ---- many registers ---- */
+
+enum { FLOATS = 28, FIRST = 8 };                       /* f8 and on */
+static unsigned any_float(void) { return FIRST + any(FLOATS); }
+
+/* Loads and stores of shared memory near r12, and arithmetic on any of the registers. */
+static size_t random_line(char *to, size_t size)
+{
+    static const char *const threes[] = { "add.f32", "sub.rn.ftz.f32", "mul.f32", "min.f32", "max.ftz.f32",
+                                          "div.rn.f32", "add.ftz.f32", "mul.ftz.f32" },
+                      *const twos[] = { "neg.f32", "abs.f32", "mov.f32", "cvt.sat.f32.f32", "sqrt.rn.f32",
+                                        "rcp.approx.ftz.f32" },
+                      *const bits[] = { "xor.b32", "and.b32", "add.s32", "min.u32", "mul.lo.u32" };
+    const unsigned a = any_float(), b = any_float(), c = any_float(), d = any_float();
+    switch (any(24)) {
+    case 0: case 1: return (size_t)snprintf(to, size, "ld.shared.v2.f32 {f%u, f%u}, [r12+%u];\n", a, b, any(17) * 8);
+    case 2: return (size_t)snprintf(to, size, "ld.shared.v4.f32 {f%u, f%u, _, f%u}, [r12+%u];\n", a, b, c, any(9) * 16);
+    case 3: return (size_t)snprintf(to, size, "ld.shared.f32 f%u, [r12+%u];\n", a, any(33) * 4);
+    case 4: return (size_t)snprintf(to, size, "ld.shared.v2.f32 {f%u, f%u}, [a1+%u];\n", a, b, any(17) * 8);
+    case 5: return (size_t)snprintf(to, size, "%s f%u, f%u;\n", twos[any(sizeof twos / sizeof *twos)], a, b);
+    case 6: case 7: return (size_t)snprintf(to, size, "%s f%u, f%u, f%u;\n",
+                                            threes[any(sizeof threes / sizeof *threes)], a, b, c);
+    case 8: return (size_t)snprintf(to, size, "mov.b32 r6, f%u; mov.b32 r13, f%u; %s r6, r6, r13; mov.b32 f%u, r6;\n",
+                                    a, b, bits[any(sizeof bits / sizeof *bits)], c);
+    case 9: return (size_t)snprintf(to, size, "mov.b64 a8, {r6, r4}; add.s64 a9, a9, a8; mov.b64 {r5, _}, a9;\n");
+    case 10: return (size_t)snprintf(to, size, "fma.rn.ftz.f32 f%u, f%u, f%u, 0f3F800000;\n", a, b, c);
+    case 11: return any(3) ? 0 : (size_t)snprintf(to, size, "%sst.shared.v%u.f32 [r12+%u], {f%u, f%u%s};\n",
+                                                  any(3) ? "" : "@p1 ", 2 * (1 + a % 2), any(9) * 16, a, b,
+                                                  a % 2 ? ", f8, f9" : "");
+    case 12: return any(3) ? 0 : (size_t)snprintf(to, size, "st.shared.f32 [r12+%u], f%u;\n", any(33) * 4, a);
+    case 13: return any(3) ? 0 : (size_t)snprintf(to, size, "xor.b32 r12, r12, %u;\n", 16 * any(4));
+    default: return (size_t)snprintf(to, size, "fma.rn.f32 f%u, f%u, f%u, f%u;\n", a, b, c, any(3) ? a : d);
+    }
+}
+
+static const char *kernel_of_runs(void)
+{
+    static char ptx[4 * TEXT];
+    size_t n = (size_t)snprintf(ptx, sizeof ptx, "%s%s", START, "add.u32 r12, r12, r10; mov.u32 r20, 3;\n");
+    for (unsigned k = 0; k < FLOATS; k++)
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "%s r13, r%u, %u; mov.b32 f%u, r13;\n",
+                              any(3) ? "or.b32" : "add.u32", 4 + k % 4, any(3) ? 0 : any(1u << 20), FIRST + k);
+    n += (size_t)snprintf(ptx + n, sizeof ptx - n, "AGAIN:\n");
+    for (unsigned k = 0; k < 60; k++)
+        n += random_line(ptx + n, sizeof ptx - n);
+    n += (size_t)snprintf(ptx + n, sizeof ptx - n,
+                          "sub.u32 r20, r20, 1; setp.ne.u32 p3, r20, 0; @p3 bra AGAIN;\nOVER:\n");
+    for (unsigned k = 0; k < FLOATS; k++)
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "mov.b32 r13, f%u; mad.lo.u32 r6, r6, 77, r13;\n", FIRST + k);
+    (void)snprintf(ptx + n, sizeof ptx - n, "%s", END);
+    return ptx;
+}
+
+EXEC_TEST(runs_over_many_registers_are_as_general_handlers_do_them)
+{
+    enum { KERNELS = 120, RUNS = 12 };
+    unsigned faults[2] = { 0, 0 };
+    for (unsigned k = 0; k < KERNELS / exec_share() + 1; k++) {
+        unsigned modules[2];
+        struct places p = make_places();
+        char what[32];
+        snprintf(what, sizeof what, "kernel of runs %u", k);
+        load_both(kernel_of_runs(), modules);
+        for (unsigned round = 0; round < RUNS; round++) {
+            for (unsigned t = 0; t < THREADS * 8; t++)
+                ((uint32_t *)(void *)p.values)[t] = any_word();
+            make_addresses(&p, 0, SHARED - 128, 16);
+            for (unsigned t = 0; t < THREADS && round % 3; t++) /* most of them are right */
+                p.where[t] = p.where[t] % (SHARED - 256) & ~15u;
+            make_active(&p);
+            compare(&p, modules, what, faults);
+        }
+        gpu_reset();
+    }
+    assert_true(faults[0] > RUNS / 2);
 }
 
 int main(void) { return unit_run(before, exec_teardown); }

@@ -1,0 +1,62 @@
+/* build.c: what all of the compiler builds instructions of LLVM with. See compile.h. */
+#include "softgpu/jit/compile.h"
+
+#include <string.h>
+
+LLVMBasicBlockRef block_new(struct compiler *c, const char *name)
+{
+    return LLVMAppendBasicBlockInContext(c->context, c->function, name);
+}
+
+LLVMValueRef constant_32(const struct compiler *c, uint64_t value) { return LLVMConstInt(c->i32, value, false); }
+LLVMValueRef constant_64(const struct compiler *c, uint64_t value) { return LLVMConstInt(c->i64, value, false); }
+
+LLVMValueRef address_of(struct compiler *c, LLVMValueRef base, uint64_t offset)
+{
+    return LLVMBuildAdd(c->builder, base, constant_64(c, offset), "");
+}
+
+static LLVMValueRef pointer(struct compiler *c, LLVMTypeRef type, LLVMValueRef address)
+{
+    return LLVMBuildIntToPtr(c->builder, address, LLVMPointerType(type, 0), "");
+}
+
+LLVMValueRef load_from(struct compiler *c, LLVMTypeRef type, LLVMValueRef address, unsigned align)
+{
+    LLVMValueRef value = LLVMBuildLoad2(c->builder, type, pointer(c, type, address), "");
+    LLVMSetAlignment(value, align);
+    return value;
+}
+
+LLVMValueRef store_to(struct compiler *c, LLVMValueRef value, LLVMValueRef address, unsigned align)
+{
+    LLVMValueRef store = LLVMBuildStore(c->builder, value, pointer(c, LLVMTypeOf(value), address));
+    LLVMSetAlignment(store, align);
+    return store;
+}
+
+LLVMValueRef splat(struct compiler *c, LLVMValueRef value)
+{
+    LLVMTypeRef row = LLVMTypeOf(value) == c->i64 ? c->row64 : c->row32;
+    if (LLVMIsConstant(value)) {
+        LLVMValueRef values[SG_LANES];
+        for (unsigned l = 0; l < c->width; l++)
+            values[l] = value;
+        return LLVMConstVector(values, c->width);
+    }
+    LLVMValueRef one = LLVMBuildInsertElement(c->builder, LLVMGetUndef(row), value, constant_32(c, 0), "");
+    return LLVMBuildShuffleVector(c->builder, one, LLVMGetUndef(row), LLVMConstNull(c->row32), "");
+}
+
+void branch_mostly(struct compiler *c, LLVMValueRef condition, LLVMBasicBlockRef usual, LLVMBasicBlockRef rare)
+{
+    LLVMValueRef branch = LLVMBuildCondBr(c->builder, condition, usual, rare);
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(c->context, "prof", strlen("prof")), c->rare);
+}
+
+void build_begin(struct compiler *c)
+{
+    LLVMValueRef weights[3] = { LLVMMDStringInContext(c->context, "branch_weights", strlen("branch_weights")),
+                                constant_32(c, 2000), constant_32(c, 1) };
+    c->rare = LLVMMDNodeInContext(c->context, weights, 3);
+}

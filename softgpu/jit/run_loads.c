@@ -1,0 +1,311 @@
+/*
+ * run_loads.c: loads of shared memory in runs (runs.c), and stores between them. Lanes mostly read places near each
+ * other, and often the same ones: then the 64 bytes behind the first lane's place are loaded, and each lane picks its
+ * words from these two registers. Else each lane's elements are loaded alone, and elements change places.
+ */
+#include "softgpu/exec/fused.h"
+#include "softgpu/jit/runs.h"
+
+#include <string.h>
+
+/* NEAR: bytes that are loaded at once. Shared memory goes on for more than that behind its end (block.c). */
+enum { BLOCK = 4, NEAR = 64 };
+
+unsigned run_load_elements(const struct exec_insn *i)
+{
+    switch (i->straight) {
+    case EXEC_STRAIGHT_SHARED_LOAD:   return 1;
+    case EXEC_STRAIGHT_SHARED_LOAD_2: return 2;
+    case EXEC_STRAIGHT_SHARED_LOAD_4: return 4;
+    default:                          return 0;
+    }
+}
+
+static bool is_narrow(const struct exec_insn *i) { return i->flags & EXEC_ADDRESS_32; }
+
+static struct run_load *load_of(struct run_loads *g, const struct exec_insn *i)
+{
+    const unsigned bytes = 4 * run_load_elements(i);
+    for (unsigned k = 0; k < g->count; k++) {
+        struct run_load *x = &g->of[k];
+        if (x->at == i->s[0] && x->narrow == is_narrow(i) && x->bytes == bytes && !((x->least - i->offset) % bytes))
+            return x;
+    }
+    return NULL;
+}
+
+bool run_load_add(struct run_loads *g, const struct exec_insn *i)
+{
+    struct run_load *x = load_of(g, i);
+    if (!x && g->count == RUN_LOADS)
+        return false;
+    if (!x) {
+        x = &g->of[g->count++];
+        *x = (struct run_load){ .at = i->s[0], .bytes = 4 * run_load_elements(i), .narrow = is_narrow(i),
+                                .least = i->offset, .most = i->offset };
+    }
+    x->least = i->offset < x->least ? i->offset : x->least;
+    x->most = i->offset > x->most ? i->offset : x->most;
+    return true;
+}
+
+/* ---- where lanes are ---- */
+
+/* The registers with addresses, of all lanes. */
+static LLVMValueRef addresses(struct compiler *c, const struct run_load *x)
+{
+    LLVMValueRef place = address_of(c, c->frame, x->at & ~(exec_source)3),
+                 row = load_from(c, x->narrow ? c->row32 : c->row64, place, 64);
+    return x->narrow ? row : LLVMBuildTrunc(c->builder, row, c->row32, "");
+}
+
+/* Not 0 where a lane's place is wrong: outside the block's shared memory, not aligned, or with an address that
+   overflows. */
+static LLVMValueRef wrong_places(struct compiler *c, const struct run_load *x, LLVMValueRef a, LLVMValueRef size)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef first = LLVMBuildAdd(b, a, splat(c, constant_32(c, (uint32_t)x->least)), ""),
+                 last = LLVMBuildAdd(b, a, splat(c, constant_32(c, (uint32_t)x->most + x->bytes)), "");
+    LLVMValueRef far = LLVMBuildAnd(b, LLVMBuildOr(b, a, first, ""), splat(c, constant_32(c, 0xc0000000)), ""),
+                 odd = LLVMBuildAnd(b, first, splat(c, constant_32(c, x->bytes - 1)), "");
+    LLVMValueRef beyond = LLVMBuildSExt(b, LLVMBuildICmp(b, LLVMIntUGT, last, splat(c, size), ""), c->row32, "");
+    return LLVMBuildOr(b, LLVMBuildOr(b, far, odd, ""), beyond, "");
+}
+
+/* Not 0 where a lane reads before the first one of its round, or too far behind it. */
+static LLVMValueRef far_places(struct compiler *c, const struct run_load *x, LLVMValueRef a)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef which[SG_LANES];
+    for (unsigned l = 0; l < SG_LANES; l++)
+        which[l] = constant_32(c, l / ROUND * ROUND);
+    LLVMValueRef first = LLVMBuildShuffleVector(b, a, LLVMGetUndef(c->row32), LLVMConstVector(which, SG_LANES), ""),
+                 behind = LLVMBuildSub(b, a, first, "");
+    LLVMValueRef far = LLVMBuildICmp(b, LLVMIntUGT, behind, splat(c, constant_32(c, NEAR - x->bytes)), "");
+    return LLVMBuildSExt(b, far, c->row32, "");
+}
+
+static LLVMValueRef or_with(struct compiler *c, LLVMValueRef a, LLVMValueRef b)
+{
+    return a ? LLVMBuildOr(c->builder, a, b, "") : b;
+}
+
+static LLVMValueRef is_none(struct compiler *c, LLVMValueRef row)
+{
+    LLVMValueRef some = LLVMBuildICmp(c->builder, LLVMIntNE, row, LLVMConstNull(c->row32), "");
+    return LLVMBuildICmp(c->builder, LLVMIntEQ, LLVMBuildBitCast(c->builder, some, c->i32, ""), constant_32(c, 0), "");
+}
+
+void run_loads_check(struct compiler *c, struct run_loads *g, LLVMBasicBlockRef apart, LLVMBasicBlockRef otherwise)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef size = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared_size)), 8),
+                 wrong = NULL, far = NULL;
+    g->shared = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared)), 8);
+    size = LLVMBuildTrunc(b, size, c->i32, "");
+    for (unsigned k = 0; k < g->count; k++) {
+        LLVMValueRef a = addresses(c, &g->of[k]);
+        wrong = or_with(c, wrong, wrong_places(c, &g->of[k], a, size));
+        far = or_with(c, far, far_places(c, &g->of[k], a));
+    }
+    LLVMBasicBlockRef right = block_new(c, "right"), near = block_new(c, "near");
+    branch_mostly(c, is_none(c, wrong), right, otherwise);
+    LLVMPositionBuilderAtEnd(b, right);
+    LLVMBuildCondBr(b, is_none(c, far), near, apart);
+    LLVMPositionBuilderAtEnd(b, near);
+}
+
+/* ---- in a round ---- */
+
+static LLVMValueRef address_of_lane(struct compiler *c, const struct run_loads *g, const struct run_load *x, unsigned l)
+{
+    const exec_source at = (x->at & ~(exec_source)3) + l * (x->narrow ? 4 : 8);
+    LLVMValueRef a = load_from(c, c->i32, run_cells(c, at | EXEC_BASE_FRAME, x->narrow ? ROW_32 : ROW_64), 4);
+    return LLVMBuildAdd(c->builder, LLVMBuildZExt(c->builder, a, c->i64, ""), g->shared, "");
+}
+
+void run_loads_begin(struct compiler *c, struct run_loads *g)
+{
+    LLVMBuilderRef b = c->builder;
+    for (unsigned k = 0; g->near && k < g->count; k++) {
+        struct run_load *x = &g->of[k];
+        LLVMTypeRef type = x->narrow ? c->row32 : c->row64;
+        LLVMValueRef a = load_from(c, type, run_cells(c, x->at, x->narrow ? ROW_32 : ROW_64), x->narrow ? 32 : 64);
+        if (!x->narrow)
+            a = LLVMBuildTrunc(b, a, c->row32, "");
+        LLVMValueRef first = LLVMBuildExtractElement(b, a, constant_32(c, 0), "");
+        x->behind = LLVMBuildLShr(b, LLVMBuildSub(b, a, splat(c, first), ""), splat(c, constant_32(c, 2)), "");
+        x->first = address_of_lane(c, g, x, 0);
+    }
+}
+
+/* Of eight words those that the lanes name by their three low bits. */
+static LLVMValueRef permute(struct compiler *c, LLVMValueRef words, LLVMValueRef which)
+{
+    static const char name[] = "llvm.x86.avx2.permd";
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, LLVMLookupIntrinsicID(name, strlen(name)), NULL, 0);
+    LLVMTypeRef types[2] = { c->row32, c->row32 };
+    LLVMValueRef arguments[2] = { words, which };
+    return LLVMBuildCall2(c->builder, LLVMFunctionType(c->row32, types, 2, false), f, arguments, 2, "");
+}
+
+static void load_near(struct compiler *c, const struct exec_insn *i, const struct run_load *x, LLVMValueRef *rows)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef at = address_of(c, x->first, (uint64_t)i->offset), low = load_from(c, c->row32, at, 4),
+                 high = load_from(c, c->row32, address_of(c, at, NEAR / 2), 4);
+    for (unsigned k = 0; k < run_load_elements(i); k++) {
+        LLVMValueRef which = LLVMBuildAdd(b, x->behind, splat(c, constant_32(c, k)), ""),
+                     upper = LLVMBuildICmp(b, LLVMIntUGT, which, splat(c, constant_32(c, ROUND - 1)), "");
+        rows[k] = LLVMBuildSelect(b, upper, permute(c, high, which), permute(c, low, which), "");
+    }
+}
+
+/* Vectors of equal length, one behind the other. */
+static LLVMValueRef join(struct compiler *c, LLVMValueRef *parts, unsigned count)
+{
+    LLVMValueRef which[SG_LANES];
+    for (; count > 1; count /= 2) {
+        const unsigned each = LLVMGetVectorSize(LLVMTypeOf(parts[0]));
+        for (unsigned k = 0; k < 2 * each; k++)
+            which[k] = constant_32(c, k);
+        for (unsigned k = 0; k < count / 2; k++)
+            parts[k] = LLVMBuildShuffleVector(c->builder, parts[2 * k], parts[2 * k + 1],
+                                              LLVMConstVector(which, 2 * each), "");
+    }
+    return parts[0];
+}
+
+/* In each block of four elements of a and b: a's elements by the first two numbers, b's by the others. */
+static LLVMValueRef pick(struct compiler *c, LLVMValueRef a, LLVMValueRef b, const unsigned char *from)
+{
+    const unsigned width = c->width;
+    LLVMValueRef which[SG_LANES];
+    for (unsigned k = 0; k < width; k++)
+        which[k] = constant_32(c, k / BLOCK * BLOCK + from[k % BLOCK] % BLOCK + from[k % BLOCK] / BLOCK * width);
+    return LLVMBuildShuffleVector(c->builder, a, b, LLVMConstVector(which, width), "");
+}
+
+/* One lane's elements. */
+static LLVMValueRef load_lane(struct compiler *c, const struct run_loads *g, const struct run_load *x,
+                              const struct exec_insn *i, unsigned l, LLVMTypeRef type)
+{
+    return load_from(c, type, address_of(c, address_of_lane(c, g, x, l), (uint64_t)i->offset), x->bytes);
+}
+
+/* Lanes 0, 4, … in one vector, 1, 5, … in the next, and then elements change places. */
+static void load_apart(struct compiler *c, const struct run_loads *g, const struct run_load *x,
+                       const struct exec_insn *i, LLVMValueRef *rows)
+{
+    static const unsigned char low[4] = { 0, 4, 1, 5 }, high[4] = { 2, 6, 3, 7 }, firsts[4] = { 0, 1, 4, 5 },
+                               lasts[4] = { 2, 3, 6, 7 }, even[4] = { 0, 2, 4, 6 }, odd[4] = { 1, 3, 5, 7 };
+    const unsigned n = run_load_elements(i), blocks = c->width / BLOCK;
+    LLVMTypeRef type = LLVMVectorType(c->i32, n);
+    LLVMValueRef part[SG_LANES], by[BLOCK];
+    if (n == 1) {
+        rows[0] = LLVMGetUndef(c->row32);
+        for (unsigned l = 0; l < c->width; l++)
+            rows[0] = LLVMBuildInsertElement(c->builder, rows[0], load_lane(c, g, x, i, l, c->i32),
+                                             constant_32(c, l), "");
+        return;
+    }
+    if (n == 4) {
+        for (unsigned p = 0; p < BLOCK; p++) {
+            for (unsigned k = 0; k < blocks; k++)
+                part[k] = load_lane(c, g, x, i, BLOCK * k + p, type);
+            by[p] = join(c, part, blocks);
+        }
+        LLVMValueRef xy = pick(c, by[0], by[1], low), xy2 = pick(c, by[2], by[3], low),
+                     zu = pick(c, by[0], by[1], high), zu2 = pick(c, by[2], by[3], high);
+        rows[0] = pick(c, xy, xy2, firsts);
+        rows[1] = pick(c, xy, xy2, lasts);
+        rows[2] = pick(c, zu, zu2, firsts);
+        rows[3] = pick(c, zu, zu2, lasts);
+        return;
+    }
+    for (unsigned p = 0; p < 2; p++) { /* two lanes' pairs in a block */
+        LLVMValueRef pair[2];
+        for (unsigned k = 0; k < blocks; k++) {
+            for (unsigned m = 0; m < 2; m++)
+                pair[m] = load_lane(c, g, x, i, BLOCK * k + 2 * p + m, type);
+            part[k] = join(c, pair, 2);
+        }
+        by[p] = join(c, part, blocks);
+    }
+    rows[0] = pick(c, by[0], by[1], even);
+    rows[1] = pick(c, by[0], by[1], odd);
+}
+
+void run_load_emit(struct compiler *c, struct run_loads *g, const struct exec_insn *i)
+{
+    const struct exec_vector *v = i->extra;
+    const struct run_load *x = load_of(g, i);
+    const unsigned n = run_load_elements(i);
+    LLVMValueRef rows[BLOCK];
+    if (g->near)
+        load_near(c, i, x, rows);
+    else
+        load_apart(c, g, x, i, rows);
+    for (unsigned k = 0; k < n; k++)
+        if (n == 1)
+            row_write(c, i->d, ROW_32, rows[k]);
+        else if (!v->sink[k])
+            row_write(c, v->to[k], ROW_32, rows[k]);
+}
+
+/* ---- stores ---- */
+
+static unsigned store_elements(const struct exec_insn *i)
+{
+    const struct exec_vector *v = i->extra;
+    const unsigned odd = EXEC_ADDRESS_UNIFORM | EXEC_ADDRESS_FRAME | EXEC_POLL;
+    if (i->known == EXEC_STRAIGHT_SHARED_STORE)
+        return 1;
+    if (i->known != EXEC_STRAIGHT_STORE_VECTOR || i->space != PTX_SPACE_SHARED || i->flags & odd ||
+        i->order != EXEC_RELAXED)
+        return 0;
+    return v->shape == EXEC_VECTOR_32X2 ? 2 : v->shape == EXEC_VECTOR_32X4 ? 4 : 0;
+}
+
+/* A lane's cell of a row of 32 bits, or the low half of one of 64. */
+static LLVMValueRef cell(struct compiler *c, exec_source at, unsigned lane, unsigned bytes)
+{
+    const exec_source place = (at & ~(exec_source)3) + (exec_source)lane * bytes;
+    const unsigned base = at & 3;
+    if (base == EXEC_BASE_ABSOLUTE)
+        return constant_32(c, *(const uint32_t *)place);
+    return load_from(c, c->i32, address_of(c, base == EXEC_BASE_WARP ? c->warp : c->frame, place), 4);
+}
+
+bool run_store_emit(struct compiler *c, const struct exec_insn *i)
+{
+    LLVMBuilderRef b = c->builder;
+    const struct exec_vector *v = i->extra;
+    const unsigned n = store_elements(i);
+    if (!c->has_runs || !n || (i->s[0] & 3) != EXEC_BASE_FRAME || i->offset < -RUN_OFFSET || i->offset > RUN_OFFSET)
+        return false;
+    LLVMBasicBlockRef rare = block_new(c, "rare"), right = block_new(c, "right"), behind = block_new(c, "stored");
+    LLVMValueRef lanes = lanes_that_act(c, i);
+    if (lanes)
+        access_begin_some(c, lanes, rare, behind);
+    const struct run_load x = { .at = i->s[0], .bytes = 4 * n, .narrow = is_narrow(i), .least = i->offset,
+                                .most = i->offset };
+    LLVMValueRef size = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared_size)), 8),
+                 shared = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared)), 8);
+    LLVMValueRef wrong = wrong_places(c, &x, addresses(c, &x), LLVMBuildTrunc(b, size, c->i32, ""));
+    branch_mostly(c, is_none(c, wrong), right, rare);
+    LLVMPositionBuilderAtEnd(b, right);
+    for (unsigned l = 0; l < SG_LANES; l++) { /* of lanes with one address the last one wins */
+        LLVMValueRef a = cell(c, i->s[0], l, x.narrow ? 4 : 8);
+        LLVMValueRef to = LLVMBuildAdd(b, LLVMBuildZExt(b, a, c->i64, ""), shared, "");
+        for (unsigned k = 0; k < n; k++)
+            store_to(c, cell(c, n == 1 ? i->s[1] : v->from[k], l, 4),
+                     address_of(c, to, (uint64_t)i->offset + 4 * k), 4);
+    }
+    LLVMBuildBr(b, behind);
+    LLVMPositionBuilderAtEnd(b, rare);
+    rows_step(c, i);
+    LLVMBuildBr(b, behind);
+    LLVMPositionBuilderAtEnd(b, behind);
+    return true;
+}
