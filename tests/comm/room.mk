@@ -1,20 +1,23 @@
 # tests/comm: communication without CUDA. All over loopback, or in network namespaces that the tests make.
 TESTS_COMM_BINARIES := $(addprefix $(BUILD)/tests/comm_,store link attack reduce plans collectives \
-    together)
+    together faults)
 
 $(call objects,$(wildcard tests/comm/*.c)): | $(CPU_RPC_HEADERS)
 
 $(BUILD)/tests/comm_link $(BUILD)/tests/comm_attack: $(call objects,tests/comm/ends.c)
 
-$(BUILD)/tests/comm_collectives $(BUILD)/tests/comm_together: $(call objects,tests/comm/world.c)
+$(addprefix $(BUILD)/tests/comm_,collectives together faults): $(call objects,tests/comm/world.c)
 
 $(TESTS_COMM_BINARIES): $(BUILD)/tests/comm_%: $(BUILD)/tests/comm/%.o $(CPU_COMM_OBJECTS) $(CPU_COMM_NEEDS)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_COMM_LIBS)
 
-TESTS += $(call sleeping,comm_store comm_link comm_attack comm_collectives,$(TESTS_COMM_BINARIES))
+TESTS += $(call sleeping,comm_store comm_link comm_attack comm_collectives comm_faults,$(TESTS_COMM_BINARIES))
 TESTS      += $(if $(SANITIZE),,"tests/comm/perf.py $(BIN)" "tests/comm/partition.py $(BIN)@sleeps")
+LONG_TESTS += "env FLYT_COMM_FAULTS=300 $(BUILD)/tests/comm_faults@sleeps$(comma)600"
 LONG_TESTS += "env FLYT_COMM_RANDOM=10000 FLYT_TEST_ONLY=random* $(BUILD)/tests/comm_collectives@500"
+LONG_TESTS += $(if $(SANITIZE),,$(foreach part,ten_thousand_between_processors a_thousand_between_GPUs,\
+    "tests/comm/lossy.py $(BIN) $(BUILD)/tests/comm_collectives $(BUILD)/tests/nccl_ranks $(part)@600"))
 LONG_TESTS += $(if $(SANITIZE),,"synthetic_benchmark/comm.py --judge $(BIN)@500")
 
 # With the public header and the library alone.

@@ -44,5 +44,7 @@ int value(unsigned rank, uint64_t i);
 bool expected(const struct comm_call *, unsigned rank, unsigned ranks, uint64_t i, int *want);
 /* A collective of floats, compared with the model. False: r->status and r->error say why. */
 bool one_call(struct rank *r, enum comm_kind kind, uint64_t count, unsigned root, unsigned misaligned);
+bool one_call_within(struct rank *r, enum comm_kind kind, uint64_t count, unsigned root, unsigned misaligned,
+                     unsigned ms);
 
 #endif

@@ -4,7 +4,7 @@
  * shows: client manager: programs get a server or hear why not, wait in line, are known again after its own kill -9,
  *   and their end is noticed; one that waits for a new ticket when the connection ends gets it over the next one
  * shows: links under managers: a client manager hands on what programs ask about links, one question of each at a time;
- *   where the cluster manager is of the release before, away, or vanishes, it refuses by name
+ *   where the cluster manager is of the release before, away, or vanishes, it refuses by name; values likewise
  * shows: memory limit: the sum of what the programs of one VM take never exceeds its limit, and after kill -9 it is
  *   free again
  */
@@ -453,6 +453,44 @@ static void begin_again(uint32_t minor)
     fake_until(fake.client_registrations > before, START_MS);
     for (int i = 0; i < 3; i++)
         fake_turn(); /* it learns that it is registered */
+}
+
+static void value_answered(void *context, int error, const char *why, void *object)
+{
+    const ctl_value_result *result = object;
+    (void)context, (void)why;
+    spoken.answers++;
+    spoken.error = error;
+    if (error)
+        return;
+    spoken.code = result->status.code;
+    snprintf(spoken.text, sizeof spoken.text, "%s", result->status.text);
+}
+
+static void ask_value(void)
+{
+    static char key[] = "key";
+    ctl_value_args wish = { .act = CTL_VALUE_GET, .key = key };
+    assert_int_equal(link_call(spoken.link, PROGRAM_VALUE, &wish, START_MS, value_answered, NULL, NULL), 0);
+}
+
+/* The cluster manager of the release before, one of this minor that does not know values, and none. */
+TEST_WITH(test_values, setup_cluster, teardown_cluster)
+{
+    spoken_begin();
+    begin_again(8);
+    ask_value();
+    assert_answered(CTL_NOT_SUPPORTED, "earlier release, which keeps no values");
+    begin_again(0);
+    ask_value();
+    assert_answered(CTL_NOT_SUPPORTED, "earlier release, which keeps no values");
+    fake_deaf(1);
+    for (int i = 0; i < 10; i++)
+        fake_turn();
+    ask_value();
+    assert_answered(CTL_LOST, "cluster manager");
+    fake_deaf(0);
+    assert_true(fake_running(manager));
 }
 
 TEST_WITH(test_links, setup_cluster, teardown_cluster)

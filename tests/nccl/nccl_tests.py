@@ -52,7 +52,7 @@ def built():
         if not os.path.lexists(f"{home}/lib/{name}"):
             os.symlink(os.path.join(BIN, "nccl/libnccl.so.2"), f"{home}/lib/{name}")
     cuda = os.path.dirname(os.path.dirname(NVCC))
-    done = subprocess.run(["make", "-C", os.path.join(FOLDER, "src"), f"CUDA_HOME={cuda}", f"NCCL_HOME={home}",
+    done = subprocess.run(["make", "-j2", "-C", os.path.join(FOLDER, "src"), f"CUDA_HOME={cuda}", f"NCCL_HOME={home}",
                            f"BUILDDIR={BUILT}", *(["MPI=1", f"MPI_HOME={MPI}"] if PROCESSES else []),
                            "NVCC_GENCODE=-gencode=arch=compute_75,code=compute_75"],
                           check=False, capture_output=True, text=True)

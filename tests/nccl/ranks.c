@@ -4,6 +4,7 @@
  *   all      each function, its results against a model
  *   lost     a collective that never ends, since the process of the last rank is killed; the others go on without it
  *   shrink   the same, of the process of the first ranks, which has made the unique id; the others shrink
+ *   random   FLYT_COMM_RANDOM random collectives, from FLYT_COMM_SEED on
  *   wrong    what is refused
  *   none     what is refused where the server has no communicators, or there are no random bytes
  * The last line that it prints is "ok".
@@ -134,27 +135,30 @@ static int wanted(enum kind kind, int rank, int part, int root, int i)
     }
 }
 
+void collective(enum kind kind, int part, int root)
+{
+    fill();
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++)
+        GOOD(call(kind, i, (size_t)part, root));
+    GOOD(ncclGroupEnd());
+    for (int i = 0; i < count; i++) {
+        bool none = (kind == REDUCE || kind == GATHER) && first + i != root;
+        bool parts = kind == GATHER || kind == ALL_GATHER || kind == ALL_TO_ALL;
+        int numbers = none ? 0 : parts ? part * ranks : part;
+        const int *got = numbers_of(i, own[i].out, numbers + 1);
+        for (int k = 0; k < numbers; k++)
+            NEED(got[k] == wanted(kind, first + i, part, root, k), "kind %d of %d, rank %d, %d: %d", kind, part,
+                 first + i, k, got[k]);
+        NEED(numbers == COUNT * MOST || got[numbers] == (int)0xeeeeeeee, "kind %d: behind the end", kind);
+    }
+}
+
 void collectives(void)
 {
     for (enum kind kind = BROADCAST; kind < KINDS; kind++)
-        for (int part = 1; part <= COUNT; part *= 141) {
-            int root = (int)kind % ranks;
-            fill();
-            GOOD(ncclGroupStart());
-            for (int i = 0; i < count; i++)
-                GOOD(call(kind, i, (size_t)part, root));
-            GOOD(ncclGroupEnd());
-            for (int i = 0; i < count; i++) {
-                bool none = (kind == REDUCE || kind == GATHER) && first + i != root;
-                bool parts = kind == GATHER || kind == ALL_GATHER || kind == ALL_TO_ALL;
-                int numbers = none ? 0 : parts ? part * ranks : part;
-                const int *got = numbers_of(i, own[i].out, numbers + 1);
-                for (int k = 0; k < numbers; k++)
-                    NEED(got[k] == wanted(kind, first + i, part, root, k), "kind %d of %d, rank %d, %d: %d", kind, part,
-                         first + i, k, got[k]);
-                NEED(numbers == COUNT * MOST || got[numbers] == (int)0xeeeeeeee, "kind %d: behind the end", kind);
-            }
-        }
+        for (int part = 1; part <= COUNT; part *= 141)
+            collective(kind, part, (int)kind % ranks);
 }
 
 void collectives_once(void)
@@ -437,6 +441,8 @@ int main(int argc, char **argv)
         late();
     else if (strcmp(argv[1], "wrong") == 0)
         wrong(&id);
+    else if (strcmp(argv[1], "random") == 0)
+        random_collectives((unsigned)atoi(getenv("FLYT_COMM_SEED")), atoi(getenv("FLYT_COMM_RANDOM")));
     else
         all_functions();
     printf("ok\n");

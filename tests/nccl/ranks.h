@@ -62,6 +62,8 @@ int *numbers_of(int i, CUdeviceptr from, int numbers);
 enum kind { BROADCAST, REDUCE, ALL_REDUCE, GATHER, SCATTER, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, KINDS };
 /* part: how many numbers one rank has, or gets. */
 nccl_result call(enum kind, int i, size_t part, int root);
+/* A collective of all ranks here, in one group, and its results. */
+void collective(enum kind, int part, int root);
 /* All kinds of collectives, and one, with their results. */
 void collectives(void);
 void collectives_once(void);
@@ -76,6 +78,8 @@ void revoked(void);
 void behind(void);
 /* behind.c: the others do not call a collective, and the servers' deadline passes. */
 void late(void);
+/* random.c: so many random collectives, which all processes draw alike from the seed. */
+void random_collectives(unsigned seed, int calls);
 /* refused.c */
 void wrong(const nccl_id *);
 void none(void);

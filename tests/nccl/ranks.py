@@ -8,7 +8,7 @@ shows: nccl: a rank's process that is killed is an error of every other rank wit
   the programs and their GPUs go on, also with a communicator of the ranks that are left, or behind a revoked one
 shows: nccl: where a server's deadline passes, all ranks learn the reason, and its log has the last calls
 shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks, buffers that end too early: refused by name
-shows: nccl: a server without communicators is named; without random bytes no unique id is made
+shows: nccl: a server without communicators, or without links, is named; without random bytes no unique id is made
 """
 import os
 import re
@@ -27,8 +27,9 @@ LIMIT_S = 60
 
 class Server:
     def __init__(self, kind, gpus, variables):
+        links = [] if variables.pop("LINKS", "yes") == "no" else ["--links", kind + "://127.0.0.1:*"]
         command = [os.path.join(BIN, "cricket-rpc-server"), "--listen", kind + "://127.0.0.1:0", "--gpu", "software",
-                   "--workers", "1", "--links", kind + "://127.0.0.1:*"]
+                   "--workers", "1", *links]
         environment = dict(os.environ, FLYT_SOFTGPU_DEVICES=str(gpus), **variables)
         self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
@@ -51,7 +52,7 @@ class Ranks:
 
     def __init__(self, mode, kind, gpus, **variables):
         self.folder = tempfile.TemporaryDirectory()
-        self.servers = [Server(kind, number, variables) if kind else Inside() for number in gpus]
+        self.servers = [Server(kind, number, dict(variables)) if kind else Inside() for number in gpus]
         self.programs, first = [], 0
         for server, number in zip(self.servers, gpus):
             environment = dict(os.environ, FLYT_COMM_INTERFACES="lo", FLYT_NCCL_TIMEOUT="20",
@@ -150,6 +151,14 @@ def a_deadline_that_passes():
 def what_is_refused():
     with Ranks("wrong", "tcp", [2]) as ranks:
         ranks.good()
+
+
+@case
+def servers_without_links():
+    with Ranks("all", "tcp", [1, 1], LINKS="no") as ranks:
+        for program in ranks.programs:
+            said = program.communicate(timeout=LIMIT_S)[0]
+            need("has no links: it is started with --links" in said and program.returncode == 1, said)
 
 
 @case
