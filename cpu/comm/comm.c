@@ -168,9 +168,11 @@ void comm_context_destroy(struct comm_context *context)
 
 void comm_context_use_link(struct comm_context *context, unsigned rank, struct comm_link *link)
 {
+    pthread_mutex_lock(&context->lock); /* a link of another rank may fail meanwhile */
     context->peers[rank].link = link;
     context->peers[rank].lent = true;
     context->linked = true;
+    pthread_mutex_unlock(&context->lock);
 }
 
 void comm_context_use_near(struct comm_context *context, unsigned rank) { context->peers[rank].near = true; }
