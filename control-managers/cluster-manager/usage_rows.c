@@ -7,8 +7,15 @@
 
 #include "control-managers/cluster-manager/usage_state.h"
 
-enum { LOOK_NS = 2000000, FOLD_AT_ONCE = 2, ASK_AT_ONCE = 64, READ_MS = 30000,
-       DAY_KEY_SIZE = DB_NAME_SIZE + DB_GPUS_SIZE + 40, LOST_KEY_SIZE = 48 };
+enum {
+    LOOK_NS = 2000000,
+    FOLD_AT_ONCE = 2,
+    MOST_WORKERS = 4096,
+    ASK_AT_ONCE = 64,
+    READ_MS = 30000,
+    DAY_KEY_SIZE = DB_NAME_SIZE + DB_GPUS_SIZE + 40,
+    LOST_KEY_SIZE = 48
+};
 /* A node reports every 10 s which programs its workers serve. After this time its first report is overdue. */
 static const int64_t ask_after_us = 12000000;
 static const int64_t second_us = 1000000, day_us = 86400 * INT64_C(1000000);
@@ -355,8 +362,10 @@ void usage_detached(struct cluster *cluster, struct program *program, const char
     usage_accrue(cluster, server);
     program->used = NULL;
     used->gone = program->vm->named ? usage_now(cluster->usage) : 0;
+    /* A server that was taken over can claim for ever that it serves whomever, and more than it has workers for. */
+    bool few = server->counted.by_program.count <= MOST_WORKERS;
     bool may_serve = server->state == CTL_SERVER_RUNNING || (server->adopted && server->state < CTL_SERVER_ENDED);
-    if (may_serve && node_tells(server))
+    if (may_serve && few && node_tells(server))
         linger(cluster, server, used, why, program->revoked == server->row.id);
     else
         row_end(cluster, used, usage_now(cluster->usage), why);

@@ -3,6 +3,7 @@
  *
  * shows: usage: 1,000 programs that come and go at once lose nothing of what their server is charged; the work for each
  *   does not grow with their number
+ * shows: usage: a GPU server that claims for ever to serve whoever was there keeps no more rows than it has workers
  * shows: usage: a node's late reports about 1,000 programs of one server divide what was charged as if each had come in
  *   time; the reports of one call are divided together, and those of a node that was lost need no search
  */
@@ -62,6 +63,18 @@ TEST_WITH(test_crowd_is_cheap, rig_set_up, rig_tear_down)
     }
     print_message("%d programs: %ld us, %d: %ld us\n", FEW, (long)few, MANY, (long)many);
     assert_true(many < 5 * MANY / FEW * (few + 1));
+}
+
+/* Programs that have left their client manager, and whose node never says that nobody serves them: as many rows go on
+   as a server has workers. */
+TEST_WITH(test_rows_that_go_on_are_bounded, rig_set_up, rig_tear_down)
+{
+    enum { WORKERS = 4096, ROUNDS = 12, AT_ONCE = 500 };
+    server.state = CTL_SERVER_RUNNING;
+    server.ordered = vm.named = true;
+    for (int i = 0; i < ROUNDS; i++)
+        crowd(AT_ONCE, 0);
+    assert_in_range(server.counted.by_program.count, WORKERS, WORKERS + AT_ONCE);
 }
 
 /* ---- late reports ---- */
