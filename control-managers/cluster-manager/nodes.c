@@ -384,6 +384,10 @@ void node_handle_report(struct conn *conn, struct loop_call *call, void *object)
             struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.usage.server);
             if (server && server->node == node)
                 usage_report(cluster, server, &body->node_report_body_u.usage);
+        } else if (body->kind == NODE_REPORT_PROGRAM) {
+            struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.prog.server);
+            if (server && server->node == node)
+                usage_report_program(cluster, server, &body->node_report_body_u.prog);
         } else if (body->kind == NODE_REPORT_LEFT) {
             struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.left.server);
             if (server && server->node == node)

@@ -358,6 +358,22 @@ void usage_report(struct cluster *cluster, struct server *server, const node_usa
             figures_add(&of.totals[i]->all, &more);
 }
 
+void usage_report_program(struct cluster *cluster, struct server *server, const node_program *report)
+{
+    struct used *used = map_get_id(&server->counted.by_program, report->prog);
+    ctl_figures more = report->figures;
+    if (!used)
+        return;
+    const int64_t now = usage_now(cluster->usage), since = used->heard ? used->heard : used->row.begun;
+    for (int i = 0; i < FIGURES; i++)
+        words(&more)[i] -= words(&used->said)[i] < words(&more)[i] ? words(&used->said)[i] : words(&more)[i];
+    figures_bound(&more, now > since ? (uint64_t)(now - since) : 0, server->workers);
+    figures_add(&used->did, &more);
+    used->said = report->figures;
+    used->memory = report->memory;
+    used->heard = now;
+}
+
 /* ---- usage ---- */
 
 /* A server with more than FEW programs is charged in steps of STEP_US, at least. So programs that come and go at once,

@@ -29,6 +29,8 @@ void usage_end(struct cluster *);   /* the manager ends, programs and servers go
 
 /* A node has reported; the server is one of its own. */
 void usage_report(struct cluster *, struct server *, const node_usage *);
+/* A node has reported what the workers of one program have done. */
+void usage_report_program(struct cluster *, struct server *, const node_program *);
 /* The VM of a program that a row says goes on, whoever names it; NULL: there is no such row. */
 const char *usage_owner(const struct cluster *, uint64_t program);
 /* Before and after the programs or the SMs of a server change: what they have had until now is theirs. */

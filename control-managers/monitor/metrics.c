@@ -60,6 +60,7 @@ static const struct {
     { "flyt_program_info", "gauge", "Always 1; the labels describe the program." },
     { "flyt_program_position", "gauge", "Its place in the queue; 0: it does not wait." },
     { "flyt_program_since_timestamp_seconds", "gauge", "Since when it is in its state." },
+    { "flyt_program_memory_bytes", "gauge", "Device memory that the workers hold which serve the program." },
     { "flyt_vm_servers", "gauge", "GPU servers of the VM." },
     { "flyt_vm_programs", "gauge", "Programs of the VM by state." },
     { "flyt_servers", "gauge", "GPU servers by state." },

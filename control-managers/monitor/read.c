@@ -297,9 +297,10 @@ static int read_all(struct cluster_reader *reader, struct metrics *out[METRICS])
     put_tables(reader);
     metrics_of_mirror(out[TEXT_METRICS], &reader->mirror);
     metrics_of_servers(out[TEXT_SERVER_METRICS], &reader->mirror);
-    if (reader->monitor->programs)
-        metrics_of_programs(out[TEXT_PROGRAM_METRICS], &reader->mirror);
-    return 0;
+    if (!reader->monitor->programs)
+        return 0;
+    metrics_of_programs(out[TEXT_PROGRAM_METRICS], &reader->mirror);
+    return add_counters(reader, out[TEXT_PROGRAM_METRICS], "programs");
 }
 
 static void note_reading(struct monitor *monitor, bool good)

@@ -44,6 +44,7 @@ static void report_figures(struct loop_timer *timer, void *context)
                 continue; /* registering says the rest */
             figures_look(server);
             node_report_usage(node, server);
+            node_report_works(node, server);
             node_report_server(node, server);
         }
     loop_timer_start(node->loop, timer, next_look(node, (uv_hrtime() - begun) / 1000000), report_figures, node);

@@ -112,6 +112,11 @@ struct node_server {
     unsigned bridge_count;
     /* served.c: programs that its workers serve, as seen last, in rising order; those whose end is asked for. */
     uint64_t *served, *asked;
+    struct program_work {
+        uint64_t program, memory;
+        ctl_figures figures;
+    } * works; /* works.c: of each program that is served, as seen last */
+    size_t work_count;
     size_t served_count, asked_count, asked_room;
     struct served_left {
         uint64_t program;
@@ -183,6 +188,7 @@ void node_report_order(struct node_manager *, uint64_t number, ctl_code, const c
 void node_report_gpu(struct node_manager *, const struct node_gpu *);
 void node_report_share(struct node_manager *, const struct node_server *);
 void node_report_usage(struct node_manager *, const struct node_server *); /* as figures_look found it */
+void node_report_works(struct node_manager *, const struct node_server *); /* as workers_look found them */
 /* No worker serves the program any more. ended: since then; 0: it is not known; negative: a worker serves it. */
 void node_report_left(const struct node_server *, uint64_t program, int64_t ended, uint32_t fault);
 void reports_fit(struct node_manager *); /* drops those that a cluster manager of manager_minor does not know */
@@ -359,12 +365,15 @@ void workers_forget(const struct node_server *);
 struct served_now {
     bool known;               /* else it could not be looked */
     uint64_t *ids;            /* malloced; NULL: none */
+    int *pids;                /* of the workers that serve them, in their own namespace; likewise */
     struct served_left *left; /* likewise */
     size_t count, left_count;
 };
 /* served.c */
 void served_seen(struct node_server *, struct served_now *); /* takes it over */
 void served_end(struct node_server *);                       /* its process has ended */
+/* works.c: what those that were found have done. */
+void works_look(struct node_server *, const struct served_now *);
 /* The cluster manager wants to know when no worker serves this program. */
 void served_ask(struct node_server *, uint64_t program);
 void served_forget(struct node_server *); /* before it is freed */

@@ -98,6 +98,19 @@ void node_report_usage(struct node_manager *node, const struct node_server *serv
     reports_add(node, &body);
 }
 
+/* The next report says all of it again. */
+void node_report_works(struct node_manager *node, const struct node_server *server)
+{
+    node_report_body body = { .kind = NODE_REPORT_PROGRAM };
+    for (size_t i = 0; i < server->work_count && node->manager_minor >= NODE_MINOR_USAGE; i++) {
+        const struct program_work *work = &server->works[i];
+        body.node_report_body_u.prog = (node_program){
+            .server = server->id, .prog = work->program, .memory = work->memory, .figures = work->figures
+        };
+        reports_add(node, &body);
+    }
+}
+
 /* It is kept while no cluster manager is connected, too: reports_fit drops it where that one does not know it. */
 void node_report_left(const struct node_server *server, uint64_t program, int64_t ended, uint32_t fault)
 {
@@ -120,6 +133,7 @@ static uint32_t minor_of(node_report_kind kind)
     switch (kind) {
     case NODE_REPORT_SHARE: return NODE_MINOR_SHARES;
     case NODE_REPORT_USAGE:
+    case NODE_REPORT_PROGRAM:
     case NODE_REPORT_LEFT:  return NODE_MINOR_USAGE;
     case NODE_REPORT_LOG:   return NODE_MINOR_LOGS;
     default:                return 0;

@@ -182,4 +182,5 @@ void served_forget(struct node_server *server)
     loop_timer_stop(&server->served_timer);
     free(server->served);
     free(server->asked);
+    free(server->works);
 }

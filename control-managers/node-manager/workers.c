@@ -185,7 +185,8 @@ static unsigned programs_visit(const struct node_server *server, uint64_t wanted
     if (workers)
         count = workers_read(server, workers);
     if (workers && now)
-        now->known = (now->ids = malloc(MAX_ENTRIES * sizeof *now->ids)) != NULL;
+        now->known = (now->ids = malloc(MAX_ENTRIES * sizeof *now->ids)) != NULL &&
+                     (now->pids = malloc(MAX_ENTRIES * sizeof *now->pids)) != NULL;
     if (used)
         *used = ledger_sum(server, workers, count);
     while (workers && seen++ < MAX_ENTRIES && (entry = readdir(dir))) {
@@ -204,8 +205,10 @@ static unsigned programs_visit(const struct node_server *server, uint64_t wanted
         } else if (!wanted || wanted == program) {
             struct process process;
             found++;
-            if (now && now->known)
+            if (now && now->known) {
+                now->pids[now->count] = pid;
                 now->ids[now->count++] = program;
+            }
             if (end && process_open(worker->pid, 0, &process) == 0) {
                 process_signal(&process, SIGKILL);
                 process_close(&process);
@@ -229,9 +232,12 @@ void workers_look(struct node_server *server)
     struct served_now now = { 0 };
     server->used = 0;
     server->workers = programs_visit(server, 0, false, &server->used, &now);
-    if (now.known)
+    if (now.known) {
+        works_look(server, &now);
         served_seen(server, &now);
+    }
     free(now.ids);
+    free(now.pids);
     free(now.left);
     /* The books are the server's own: one that was taken over can write what it likes, but not that it has more than it
        was given. */

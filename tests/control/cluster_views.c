@@ -1,6 +1,8 @@
 /*
  * What administrators read of nodes, and VMs of the cluster: logs of servers, with nodes that answer, are silent, go
  * away or are of an earlier release; what a VM is told of itself.
+ * shows: metrics: faults of GPUs and restarts of servers count once each, whoever restarts; what the workers of a
+ *   program have done and hold
  * shows: server logs: pieces come from the server's node; nodes that are silent, gone, busy or of an earlier release
  *   are named, and nobody is answered twice
  * shows: figures: a report that comes twice, is lost, or says less counts once or nothing; no total falls over kill -9
@@ -150,20 +152,29 @@ TEST(test_counts_of_connections)
     rig_destroy();
 }
 
-/* 0: there is no such sample. */
-static double sample_of(const char *name, const char *labels)
+/* Of all pages. 0: there is no such sample. */
+static double sample_among(const char *among, const char *name, const char *labels)
 {
-    char of[] = "cluster";
+    char of[16];
     admin_counters_args args = { .of = of };
-    admin_counters_result result;
     double value = 0;
-    admin_call(ADMIN_COUNTERS, &args, &result);
-    for (u_int i = 0; i < result.samples.samples_len; i++)
-        if (!strcmp(result.samples.samples_val[i].name, name) && !strcmp(result.samples.samples_val[i].labels, labels))
-            value = result.samples.samples_val[i].value;
-    protocol_free((xdrproc_t)xdr_admin_counters_result, &result);
+    snprintf(of, sizeof of, "%s", among);
+    for (u_int more = 1; more;) {
+        admin_counters_result result;
+        admin_call(ADMIN_COUNTERS, &args, &result);
+        assert_int_equal(result.status.code, CTL_OK);
+        for (u_int i = 0; i < result.samples.samples_len; i++)
+            if (!strcmp(result.samples.samples_val[i].name, name) &&
+                !strcmp(result.samples.samples_val[i].labels, labels))
+                value = result.samples.samples_val[i].value;
+        more = result.more;
+        args.after = result.next;
+        protocol_free((xdrproc_t)xdr_admin_counters_result, &result);
+    }
     return value;
 }
+
+static double sample_of(const char *name, const char *labels) { return sample_among("cluster", name, labels); }
 
 /* A placement, a wait and a refusal count once each, and no count falls when the manager is killed. */
 TEST(test_counts_of_things)
@@ -190,6 +201,70 @@ TEST(test_counts_of_things)
     rig_start();
     rig_until(sample_of(placed, slices) >= 1, SOON_MS);
     assert_int_equal(sample_of("flyt_server_start_duration_seconds_count", ""), 1);
+    rig_destroy();
+}
+
+static void report(node_report_body *body)
+{
+    const node_report_args args = { { 1, body } };
+    ctl_plain_result result;
+    char error[CONTROL_ERROR_SIZE];
+    assert_int_equal(link_call_wait(n1.link, NODE_REPORT, &args, 5000, &result, error), 0);
+    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+}
+
+static void report_restarts(uint64_t server, unsigned restarts)
+{
+    char nothing[] = "";
+    node_report_body body = { .kind = NODE_REPORT_SERVER };
+    body.node_report_body_u.server = (ctl_server_report){
+        .id = server, .state = CTL_SERVER_RUNNING, .restarts = restarts, .status = { CTL_OK, nothing }
+    };
+    report(&body);
+}
+
+static void report_gpu(ctl_gpu_state state)
+{
+    char id[] = "n1-0", text[] = "as told";
+    node_report_body body = { .kind = NODE_REPORT_GPU };
+    body.node_report_body_u.gpu = (ctl_gpu){ .id = id,
+                                             .product = text,
+                                             .sms = 16,
+                                             .memory = 8 * GIB,
+                                             .sharing = CTL_SHARING_TIME_SLICE,
+                                             .sm_limits = 1,
+                                             .state = state,
+                                             .text = text };
+    report(&body);
+}
+
+/* Faults of GPUs and restarts of servers count once each, also after the manager was killed; connections and calls. */
+TEST(test_counts_of_incidents)
+{
+    static const char faults[] = "flyt_gpu_faults_total", of_gpu[] = "node=\"n1\",gpu=\"n1-0\"";
+    static const char restarts[] = "flyt_server_restarts_total", of_node[] = "node=\"n1\"";
+    uint64_t server = begin()->server;
+    report_restarts(server, 2);
+    report_restarts(server, 3);
+    report_gpu(CTL_GPU_FAULTY);
+    report_gpu(CTL_GPU_RECOVERING);
+    report_gpu(CTL_GPU_READY);
+    report_gpu(CTL_GPU_FAULTY);
+    report_gpu(CTL_GPU_READY);
+    rig_until(sample_of(restarts, of_node) == 3 && sample_of(faults, of_gpu) == 2, SOON_MS);
+    assert_int_equal(sample_of("flyt_connections", "role=\"client\",encrypted=\"no\""), 1);
+    assert_int_equal(sample_of("flyt_connections", "role=\"admin\",encrypted=\"local\""), 1);
+    assert_true(sample_of("flyt_rpc_duration_seconds_count", "procedure=\"NODE_REPORT\"") >= 7);
+    assert_true(sample_of("flyt_db_apply_duration_seconds_count", "") > 0);
+    rig_signal(SIGKILL);
+    rig_start();
+    rig_until(n1.registered && a.registered, 15000);
+    assert_int_equal(sample_of(faults, of_gpu), 2);
+    assert_int_equal(sample_of(restarts, of_node), 3);
+    report_restarts(server, 1); /* this node has registered the server with none */
+    rig_until(sample_of(restarts, of_node) == 4, SOON_MS);
+    node_close(&n1);
+    rig_until(sample_of("flyt_connections", "role=\"node\",encrypted=\"no\"") == 0, SOON_MS);
     rig_destroy();
 }
 
@@ -267,6 +342,37 @@ static void report_calls(uint64_t server, uint64_t epoch, uint64_t calls)
     char error[CONTROL_ERROR_SIZE];
     assert_int_equal(link_call_wait(n1.link, NODE_REPORT, &args, 5000, &result, error), 0);
     protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+}
+
+/* What the workers of one program have done; a lie, and one that ended, make nothing fall. */
+TEST(test_work_of_a_program)
+{
+    static const char calls[] = "flyt_program_calls_total", bytes[] = "flyt_program_memory_bytes";
+    char labels[128];
+    struct fake_program *one = begin();
+    node_report_body body = { .kind = NODE_REPORT_PROGRAM };
+    node_program *says = &body.node_report_body_u.prog;
+    snprintf(labels, sizeof labels, "vm=\"vm-a\",server=\"%llu\",program=\"%llu\"", (unsigned long long)one->server,
+             (unsigned long long)one->id);
+    *says = (node_program){ .server = one->server, .prog = one->id, .memory = 500, .figures = { .calls = 100 } };
+    report(&body);
+    assert_int_equal(sample_among("programs", calls, labels), 100);
+    assert_int_equal(sample_among("programs", bytes, labels), 500);
+    says->figures.calls = 30; /* one of two workers ended */
+    says->memory = 200;
+    report(&body);
+    assert_int_equal(sample_among("programs", calls, labels), 100);
+    assert_int_equal(sample_among("programs", bytes, labels), 200);
+    says->figures.calls = 50;
+    report(&body);
+    assert_int_equal(sample_among("programs", calls, labels), 120);
+    says->figures.calls = UINT64_MAX;
+    report(&body);
+    double most = sample_among("programs", calls, labels);
+    assert_true(most > 120 && most < 1e10);
+    says->prog += 1000; /* no program of it */
+    report(&body);
+    rig_destroy();
 }
 
 TEST(test_reports_count_once)

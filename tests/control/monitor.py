@@ -2,6 +2,7 @@
 """tests/control/monitor.py BIN PROGRAM [all]: flyt-monitor beside a cluster of flyt-local. PROGRAM uses a GPU and ends.
 
 shows: monitor: metrics as Prometheus reads them, JSON as flytctl prints it, events in less than a second
+shows: monitor: what a single program has done and holds, where that is wanted
 shows: monitor: every answer in JSON is as docs/json describes it
 shows: monitor: it changes nothing, other names and methods, and requests that can be understood in two ways, are
   refused; nonsense and slow readers do no harm
@@ -92,6 +93,34 @@ def metrics_say_what_is_there():
     servers = samples("/metrics/servers")
     counts = [value for name, value in servers.items() if name.startswith("flyt_server_call_duration_seconds_bucket")]
     need(counts == sorted(counts) and counts[-1] > 0, servers)
+
+
+@case
+def metrics_of_single_programs():
+    """What one program has done and holds, while it runs, and nothing of it afterwards."""
+    own = spawn(f"{FOLDER}/programs.log", f"{BIN}/flyt-monitor", "--manager", f"unix://{cluster.dir}/run/cluster.sock",
+                "--port", "0", "--interval", "1", "--program-metrics")
+    holder = subprocess.Popen([f"{BIN}/flyt-run", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              env=cluster.env)
+    try:
+        until(lambda: "http://" in read(f"{FOLDER}/programs.log"), "it starts")
+        url = re.search(r"http://[^/\s]+", read(f"{FOLDER}/programs.log"))[0] + "/metrics/programs"
+
+        def found():
+            with urllib.request.urlopen(url, timeout=10) as reply:
+                return {name: float(value) for name, value in
+                        re.findall(r"^([^#\s]\S*(?:\{.*\})?) (\S+)$", reply.read().decode(), re.M)}
+        of = lambda name: [value for each, value in found().items() if each.startswith(f"flyt_program_{name}{{")]
+        until(lambda: sum(of("calls_total")) > 0 and sum(of("memory_bytes")) > 0, found, 40)
+        program = json.loads(request("/api/v1/programs")[2])[0]
+        name = f'flyt_program_memory_bytes{{vm="local",server="{program["server"]}",program="{program["id"]}"}}'
+        need(0 < found()[name] <= cluster.json("server", "list")[0]["memory"], found())
+        holder.communicate(b"\n", timeout=60)
+        until(lambda: name not in found(), "it is gone", 40)
+    finally:
+        if holder.poll() is None:
+            holder.communicate(b"\n", timeout=60)
+        end(own)
 
 
 @if_all
