@@ -6,6 +6,7 @@ shows: nccl: each function of libnccl.so.2 with one process for four GPUs, with 
   memory
 shows: nccl: a rank's process that is killed is an error of every other rank within a second; aborting is local, and
   the programs and their GPUs go on, also with a communicator of the ranks that are left, or behind a revoked one
+shows: nccl: GPU servers measure their network once for a communicator, save the table, and take it from there
 shows: nccl: where a server's deadline passes, all ranks learn the reason, and its log has the last calls
 shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks, buffers that end too early: refused by name
 shows: nccl: a server without communicators, or without links, is named; without random bytes no unique id is made
@@ -154,11 +155,26 @@ def what_is_refused():
 
 
 @case
+def servers_that_measure_their_network():
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/table"
+        for turn in range(2):                   # measured and written; then taken from there
+            with Ranks("all", "tcp", [1, 1], FLYT_COMM_TABLE=path) as ranks:
+                ranks.good()
+            with open(path, encoding="utf-8") as file:
+                table = file.read()
+            need(re.fullmatch(r"[0-9.e+-]+,[0-9.e+-]+\n", table), table)
+            need(turn == 0 or table == measured, (turn, table))
+            measured = table
+
+
+@case
 def servers_without_links():
     with Ranks("all", "tcp", [1, 1], LINKS="no") as ranks:
-        for program in ranks.programs:
-            said = program.communicate(timeout=LIMIT_S)[0]
-            need("has no links: it is started with --links" in said and program.returncode == 1, said)
+        said = [program.communicate(timeout=LIMIT_S)[0] for program in ranks.programs]
+        # Who is later may find that the first one has gone.
+        need("has no links: it is started with --links" in "".join(said), said)
+        need(all(program.returncode == 1 for program in ranks.programs), said)
 
 
 @case
