@@ -16,7 +16,9 @@
 #include "cpu/rpc/transport/channel.h"
 #include "cpu/server/stream/inside.h"
 
-enum { TOGETHER_BYTES = 64 * 1024 }; /* of all ranks' buffers: some 10 us of the executor's time */
+/* BYTES: of all ranks' buffers, some 10 us of the executor's time. MS: nothing is waited for but another thread that
+   ends the communicator; what takes longer ends it. */
+enum { TOGETHER_BYTES = 64 * 1024, TOGETHER_MS = 1000 };
 
 bool together_may(const struct server_comm_operation *o)
 {
@@ -88,7 +90,7 @@ void together_carry_out(struct server_comm_operation *const all[COMM_TOGETHER_MO
         contexts[r] = all[r]->comm->comm;
         calls[r] = all[r]->call;
     }
-    comms->ways->call_together(contexts, calls, ranks, clock_now() + comms->patience, status, error);
+    comms->ways->call_together(contexts, calls, ranks, clock_now() + TOGETHER_MS * CLOCK_NS_PER_MS, status, error);
     for (unsigned r = 0; r < ranks; r++)
         operation_carried_out(all[r], status[r], error);
     if (atomic_load(&session->completion.watching))
