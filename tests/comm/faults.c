@@ -149,7 +149,7 @@ static struct round round_of(unsigned seed)
     round.fault = (enum fault)((unsigned)rand_r(&s) % FAULTS);
     round.victim = (unsigned)rand_r(&s) % round.size;
     round.at_call = (unsigned)rand_r(&s) % (CALLS - 5);
-    round.shared_memory = rand_r(&s) % 2;
+    round.shared_memory = rand_r(&s) / 64 % 2;
     round.early = round.fault == KILLED && rand_r(&s) % 3 == 0;
     round.delay_us = (unsigned)rand_r(&s) % 3000;
     strcpy(round.folder, "/tmp/flyt-comm-faults-XXXXXX");

@@ -22,7 +22,7 @@
 #include "cpu/common/log.h"
 #include "cpu/rpc/transport/channel.h"
 
-enum { LEAVE_MS = 1000, FOREVER_S = 1000000 };
+enum { LEAVE_MS = 1000, FOREVER_S = 1000000, END_MS = 300 };
 
 bool comms_offered(const struct session *session)
 {
@@ -156,6 +156,18 @@ static struct server_comm_operation *operation_next(struct comms *comms, struct 
     return next;
 }
 
+/* Under comms.lock: an operation has failed, so the communicator has. The program should learn that by asking for its
+   status, and then abort it: so that the error is the communicator's. Only where it does not is the operation's error
+   that of the context, which a program that asks for nothing reads. */
+static void await_abort(struct comms *comms, struct server_comm *comm)
+{
+    struct timespec until = clock_timespec(clock_now() + END_MS * CLOCK_NS_PER_MS);
+    int waited = 0;
+    while (!comm->closing && !comm->fails && waited == 0)
+        waited = pthread_cond_clockwait(&comms->changed, &comms->lock, CLOCK_MONOTONIC, &until);
+    comm->fails = true;
+}
+
 static void *comm_main(void *context)
 {
     struct server_comm *comm = context;
@@ -172,6 +184,8 @@ static void *comm_main(void *context)
     while ((operation = operation_next(comms, comm))) {
         operation_carry_out(operation);
         pthread_mutex_lock(&comms->lock); /* as long as it is held the executor does not free it */
+        if (operation->status < 0)
+            await_abort(comms, comm);
         comm->busy = false;
         inside_due(&operation->inside);
         operation->over = true; /* whoever waits for that may end what inside_due needs */
@@ -361,6 +375,7 @@ void serve_comm_close(struct session *session, struct call *call)
     comm->closing = true;
     session->comms->leaving++;
     pthread_cond_signal(&comm->wake);
+    pthread_cond_broadcast(&session->comms->changed);
     pthread_mutex_unlock(&session->comms->lock);
 }
 

@@ -32,6 +32,7 @@ struct server_comm {
     struct list queue;   /* operations, in their order */
     unsigned operations; /* that have not been freed */
     bool closing;        /* the client has closed it */
+    bool fails;          /* what failed of it is reported from now on without delay (comms.c) */
     bool settled;        /* its thread has done what comes before all operations */
     bool busy;           /* an operation is being carried out */
     struct list kept;    /* the executor has kept its first operation back (together.c) */

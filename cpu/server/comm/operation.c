@@ -243,10 +243,14 @@ void comms_release_all(struct session *session, struct context *context)
         return;
     for (struct list *one = list_first(&comms->all); one; one = list_next(&comms->all, one)) {
         struct server_comm *comm = LIST_OBJECT(one, struct server_comm, of_all);
-        if (!context || comm->context == context) {
-            comm->aborted = true;
-            comm_abort(comm, "its context has ended");
-        }
+        if (context && comm->context != context)
+            continue;
+        comm->aborted = true;
+        comm_abort(comm, "its context has ended");
+        pthread_mutex_lock(&comms->lock);
+        comm->fails = true;
+        pthread_cond_broadcast(&comms->changed);
+        pthread_mutex_unlock(&comms->lock);
     }
     for (struct list *one = list_first(&comms->operations); one; one = list_next(&comms->operations, one)) {
         struct server_comm_operation *o = LIST_OBJECT(one, struct server_comm_operation, of_all);
