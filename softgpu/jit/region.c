@@ -11,7 +11,7 @@
    frame, and which is compiled sooner. */
 enum { MOST = 300, LEAST = 3, UNNAMED_MOST = 6, RUNS_MOST = 3000 };
 
-struct list { uint32_t at[RUNS_MOST], count, most, end, unnamed, unnamed_most; };
+struct region_list { uint32_t at[RUNS_MOST], count, most, end, unnamed, unnamed_most; };
 
 /* Behind the last branch back to the head; else before the next head. */
 static uint32_t end_of(const struct sg_jit_wish *w)
@@ -40,7 +40,7 @@ static bool is_after_control(const struct sg_jit_wish *w, uint32_t k)
     return w->insns[k].straight == EXEC_STRAIGHT_REGION && k && is_control(&w->insns[k - 1]);
 }
 
-static void reach(struct compiler *c, struct list *l, uint32_t k)
+static void reach(struct compiler *c, struct region_list *l, uint32_t k)
 {
     const struct sg_jit_wish *w = c->wish;
     if (k < w->head || k >= l->end || c->in_region[k] || l->count >= l->most || is_after_control(w, k) ||
@@ -52,7 +52,7 @@ static void reach(struct compiler *c, struct list *l, uint32_t k)
     l->at[l->count++] = k;
 }
 
-static bool find(struct compiler *c, struct list *l, uint32_t most, uint32_t unnamed_most)
+static bool find(struct compiler *c, struct region_list *l, uint32_t most, uint32_t unnamed_most)
 {
     const struct sg_jit_wish *w = c->wish;
     memset(c->in_region, 0, w->count * sizeof *c->in_region);
@@ -73,7 +73,7 @@ static bool find(struct compiler *c, struct list *l, uint32_t most, uint32_t unn
 
 bool region_find(struct compiler *c)
 {
-    struct list l = { .end = end_of(c->wish) };
+    struct region_list l = { .end = end_of(c->wish) };
     c->has_runs = !c->places && find(c, &l, RUNS_MOST, RUNS_MOST) && runs_find(c);
     return c->has_runs || find(c, &l, MOST, UNNAMED_MOST);
 }
