@@ -1,9 +1,15 @@
 /* shows: The server: memory that one program exports and another imports: keys that nobody gave are refused, whatever
  *   they look like; the tenant's books count it once, as long as anybody has it
  * shows: moving: a program that shares memory with others is refused, and these are named; one of which nobody has
- *   opened a handle is said to share with nobody yet */
-/* shares.c: HANDLE_EXPORT, HANDLE_IMPORT and MEMORY_EXPORT, spoken by hand to two workers of one server. */
+ *   opened a handle is said to share with nobody yet
+ * shows: moving: memory is exported again under the name that it had at another server, and found by it; nobody gets
+ *   memory of a program that leaves; one that has ended is no partner any more */
+/* shares.c: HANDLE_EXPORT, HANDLE_IMPORT, MEMORY_EXPORT, SHARE_AGAIN and PARTNERS, spoken by hand to two workers of one
+   server. */
+#include <endian.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 #include "tests/server/ledger.h"
 
@@ -141,6 +147,108 @@ TEST_WITH(partners_named, begin, end)
     release(&f->b, 2);
     refusal(&f->b, text);
     assert_string_equal(text, "");
+}
+
+/* As a session that comes from another server says it. */
+static int again(struct peer *p, uint32_t handle, uint64_t session, uint64_t number, char *share)
+{
+    share_again_args args = { .handle = handle };
+    plain_result result = { 0 };
+    memset(args.share, 0x5a, sizeof args.share);
+    session = htobe64(session);
+    number = htobe64(number);
+    memcpy(args.share, &session, sizeof session);
+    memcpy(args.share + 8, &number, sizeof number);
+    memcpy(share, args.share, sizeof args.share);
+    assert_int_equal(flyt_share_again_1(&args, &result, p->stub), RPC_SUCCESS);
+    return (int)result.head.result;
+}
+
+static unsigned partners(struct peer *p, bool leaves, uint64_t *first)
+{
+    partners_args args = { .most = FLYT_MAX_PARTNERS, .leaves = leaves };
+    partners_result result = { 0 };
+    assert_int_equal(flyt_partners_1(&args, &result, p->stub), RPC_SUCCESS);
+    assert_int_equal(result.head.result, 0);
+    assert_int_equal(result.session, p->hello.session);
+    unsigned count = result.partners.partners_len;
+    if (count)
+        *first = result.partners.partners_val[0];
+    xdr_free((xdrproc_t)xdr_partners_result, (char *)&result);
+    return count;
+}
+
+/* Programs that move together name their memory as they did at the server before. */
+TEST_WITH(names_of_before, begin, end)
+{
+    struct fixture *f = *state;
+    const uint64_t elsewhere = UINT64_C(0x7ffffff000000001); /* no worker has that process id */
+    char share[FLYT_SHARE_SIZE], wrong[FLYT_SHARE_SIZE], own[FLYT_SHARE_SIZE];
+    uint64_t size, partner = 0;
+    assert_int_equal(create(&f->a, 1, 2 * MIB), 0);
+    assert_int_equal(create(&f->a, 2, 4 * MIB), 0);
+    assert_int_equal(again(&f->a, 1, elsewhere, 7, share), 0);
+    assert_int_equal(again(&f->a, 2, elsewhere, 7, wrong), INVALID); /* there is one of that number */
+    assert_int_equal(again(&f->a, 2, elsewhere, 0, wrong), INVALID);
+    assert_int_equal(again(&f->a, 9, elsewhere, 8, wrong), INVALID); /* no such handle */
+    assert_int_equal(partners(&f->a, false, &partner), 0);
+    assert_int_equal(import(&f->b, 1, share, &size), 0);
+    assert_int_equal(size, 2 * MIB);
+    assert_int_equal(again(&f->b, 1, elsewhere, 9, wrong), INVALID); /* it is another program's */
+    assert_int_equal(partners(&f->a, false, &partner), 1);
+    assert_true(partner == f->b.hello.session);
+    assert_int_equal(partners(&f->b, false, &partner), 1);
+    assert_true(partner == f->a.hello.session);
+    /* Numbers stay unique, also that of the other worker's session. */
+    assert_int_equal(export(&f->a, 2, own), 0);
+    assert_int_equal((uint8_t)own[15], 8);
+    assert_int_equal(again(&f->a, 2, f->b.hello.session, 20, wrong), 0);
+    assert_int_equal(import(&f->b, 2, wrong, &size), 0);
+    assert_int_equal(size, 4 * MIB);
+    wrong[31] ^= 1;
+    assert_int_equal(import(&f->b, 3, wrong, &size), INVALID);
+    flyt_share_end_1(&(share_end_args){ 7 }, NULL, f->a.stub);
+    assert_int_equal(peer_context_sync(&f->a), 0);
+    assert_int_equal(import(&f->b, 4, share, &size), INVALID);
+    assert_int_equal(import(&f->b, 5, own, &size), 0);
+    kill((pid_t)(f->b.hello.session >> 32), SIGKILL);
+    for (int tries = 0; partners(&f->a, false, &partner); tries++) {
+        assert_true(tries < 1000);
+        usleep(10000);
+    }
+}
+
+struct import_later {
+    struct peer *peer;
+    char share[FLYT_SHARE_SIZE];
+    int code;
+    atomic_bool ended;
+};
+
+static void *import_now(void *context)
+{
+    struct import_later *later = context;
+    later->code = import(later->peer, 1, later->share, NULL);
+    atomic_store(&later->ended, true);
+    return NULL;
+}
+
+/* Nobody gets memory of a program that stands still because it leaves; if it stays after all, they do. */
+TEST_WITH(one_that_leaves, begin, end)
+{
+    struct fixture *f = *state;
+    struct import_later later = { .peer = &f->b };
+    uint64_t partner;
+    pthread_t thread;
+    assert_int_equal(create(&f->a, 1, 2 * MIB), 0);
+    assert_int_equal(export(&f->a, 1, later.share), 0);
+    assert_int_equal(partners(&f->a, true, &partner), 0);
+    assert_int_equal(pthread_create(&thread, NULL, import_now, &later), 0);
+    usleep(200000);
+    assert_false(atomic_load(&later.ended));
+    assert_int_equal(partners(&f->a, false, &partner), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(later.code, 0);
 }
 
 TEST_WITH(wrong_keys, begin, end)

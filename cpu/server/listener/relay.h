@@ -1,7 +1,8 @@
 /*
  * relay.h: messages between the workers of one server. Only the listener has a socket to each of them, so it passes
- * them on: it looks at whom a message is for, and puts there whom it is from. Worker and listener use the same
- * functions.
+ * them on: it looks at whom a message is for, and puts there whom it is from: process ids of workers. A worker that
+ * does not know whom to ask names by -N the one of the others that has the least process id from N on. Worker and
+ * listener use the same functions.
  */
 #ifndef FLYT_SERVER_RELAY_H
 #define FLYT_SERVER_RELAY_H

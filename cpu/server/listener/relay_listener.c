@@ -10,13 +10,21 @@
 #include "cpu/server/listener/workers.h"
 #include "cpu/server/memory/share.h"
 
-/* The worker of a session; NULL: there is none of that number. */
-static struct worker *serving(struct workers *w, int32_t pid)
+/* The worker of a session, by its process id; below 0: the one with the least process id that is -number or more, but
+   for `from`. NULL: there is none. */
+static struct worker *serving(struct workers *w, const struct worker *from, int32_t number)
 {
-    for (int i = 0; i < w->count; i++)
-        if (w->all[i].pid == pid && w->all[i].state == WORKER_BUSY && !w->all[i].usher)
-            return &w->all[i];
-    return NULL;
+    struct worker *found = NULL;
+    for (int i = 0; i < w->count; i++) {
+        struct worker *one = &w->all[i];
+        if (one->state != WORKER_BUSY || one->usher)
+            continue;
+        if (number > 0 && one->pid == number)
+            return one;
+        if (number < 0 && one != from && !one->deaf && one->pid >= -number && (!found || one->pid < found->pid))
+            found = one;
+    }
+    return found;
 }
 
 /* An empty message says that there is no worker of that number. */
@@ -31,7 +39,7 @@ void workers_tell_gone(const struct workers *w, pid_t gone)
 /* To the worker that the message names; one for a worker that does not exist goes back empty. */
 static void pass_on(struct workers *w, struct worker *from, struct relay_message *message)
 {
-    struct worker *to = serving(w, message->relay.peer);
+    struct worker *to = serving(w, from, message->relay.peer);
     if (to) {
         to->asked = true;
         message->relay.peer = (int32_t)from->pid;

@@ -17,12 +17,15 @@
 
 /* A worker answers at once, unless its machine is overloaded. */
 #define RELAY_PATIENCE_NS (10 * CLOCK_NS_PER_SECOND)
+/* For one of all: it may be about to end, and then says nothing. */
+#define RELAY_ONE_NS CLOCK_NS_PER_SECOND
+enum { RELAY_SILENT = 3 };
 
 /* A thread that waits for an answer. */
 struct asking {
     struct list of_all;
     uint32_t serial;
-    int32_t worker;
+    int32_t worker;                       /* below 0: one of all (relay.h), until it has answered */
     bool answered, nobody;                /* nobody: there is no such worker */
     struct share_answer *answer;
     int *fds;
@@ -41,13 +44,13 @@ void relay_open(struct session *session) { relay.session = session; }
 /* The upper half of a session's number is the process id of its worker. */
 static int32_t worker_of(const struct share_key *key) { return (int32_t)(key->session >> 32); }
 
-int relay_ask(const struct share_question *question, struct share_answer *answer, int *fds)
+/* *worker: who is asked; who has answered. */
+static int ask(int32_t *worker, const struct share_question *question, struct share_answer *answer, int *fds)
 {
-    struct relay_message message = { .relay = { .word = WORKER_RELAY, .peer = worker_of(&question->key),
-                                                .size = sizeof *question } };
+    struct relay_message message = { .relay = { .word = WORKER_RELAY, .peer = *worker, .size = sizeof *question } };
     struct share_question asked = *question;
     struct asking asking = { .worker = message.relay.peer, .answer = answer, .fds = fds };
-    struct timespec until = clock_timespec(clock_now() + RELAY_PATIENCE_NS);
+    struct timespec until = clock_timespec(clock_now() + (*worker < 0 ? RELAY_ONE_NS : RELAY_PATIENCE_NS));
     pthread_mutex_lock(&relay.lock);
     asking.serial = asked.serial = ++relay.last;
     memcpy(message.relay.bytes, &asked, sizeof asked);
@@ -58,11 +61,31 @@ int relay_ask(const struct share_question *question, struct share_answer *answer
             r = -ETIMEDOUT;
     list_remove(&asking.of_all);
     pthread_mutex_unlock(&relay.lock);
+    *worker = asking.worker;
     if (r == 0 && asking.nobody)
         return -ENOENT;
-    if (r != 0)
+    if (r != 0 && *worker >= 0)
         log_warning("event=no-answer worker=%d why=\"%s\": memory of its program cannot be imported",
                     (int)asking.worker, strerror(-r));
+    return r;
+}
+
+/* The export may be of a session that has moved here, and which has another number at this server: then the key says
+   nothing about its worker, and all are asked, in the order of their process ids. One that says nothing is about to
+   end, or is stopped; then it begins anew. */
+int relay_ask(const struct share_question *question, struct share_answer *answer, int *fds)
+{
+    int32_t worker = worker_of(&question->key);
+    int r = ask(&worker, question, answer, fds);
+    unsigned silent = 0;
+    for (int32_t last = 0; r == -ENOENT || (r == 0 && answer->status == CUDA_ERROR_INVALID_VALUE);) {
+        worker = -last - 1;
+        const int one = ask(&worker, question, answer, fds);
+        if (one == -ENOENT || (one == -ETIMEDOUT && ++silent == RELAY_SILENT))
+            return r;
+        r = one == -ETIMEDOUT ? -ENOENT : one;
+        last = one == 0 ? worker : 0;
+    }
     return r;
 }
 
@@ -72,7 +95,8 @@ static void answered(const struct relay_message *message, const struct share_ans
     struct asking *asking = NULL;
     for (struct list *link = list_first(&relay.all); link && !asking; link = list_next(&relay.all, link)) {
         asking = LIST_OBJECT(link, struct asking, of_all);
-        if (asking->serial != answer->serial || asking->worker != message->relay.peer || asking->answered)
+        if (asking->serial != answer->serial || asking->answered ||
+            (asking->worker >= 0 && asking->worker != message->relay.peer))
             asking = NULL;
     }
     bool sound = asking && answer->count == message->count; /* not more descriptors than share_ask_function allows */
@@ -80,6 +104,7 @@ static void answered(const struct relay_message *message, const struct share_ans
         memcpy(asking->fds, message->fds, message->count * sizeof(int));
     if (asking) {
         *asking->answer = *answer;
+        asking->worker = message->relay.peer;
         if (!sound) {
             asking->answer->status = CUDA_ERROR_OPERATING_SYSTEM;
             asking->answer->count = 0;
@@ -95,6 +120,8 @@ static void answered(const struct relay_message *message, const struct share_ans
 /* The listener knows no worker of that number. */
 static void nobody_there(int32_t worker)
 {
+    if (relay.session && worker > 0)
+        share_partner_gone(relay.session, worker);
     pthread_mutex_lock(&relay.lock);
     for (struct list *link = list_first(&relay.all); link; link = list_next(&relay.all, link)) {
         struct asking *asking = LIST_OBJECT(link, struct asking, of_all);

@@ -178,6 +178,28 @@ void serve_handle_export(struct session *session, struct call *call)
     session_reply(session, call->xid, (xdrproc_t)xdr_export_result, &result, r, false);
 }
 
+static CUresult handle_again(struct session *session, const share_again_args *args, const struct share_key *key)
+{
+    struct handle *handle = handle_find(session, args->handle);
+    CUresult r = !handle || handle->imported
+                     ? CUDA_ERROR_INVALID_VALUE
+                     : share_part_make(session, handle->memory, handle->size, TENANT_FIXED,
+                                       (unsigned)handle->device->index, &handle->part);
+    return r == CUDA_SUCCESS
+               ? share_export_again(session, handle->device, &handle->part, 1, 0, handle->size, key)
+               : r;
+}
+
+void serve_share_again(struct session *session, struct call *call)
+{
+    const share_again_args *args = &call->args.share_again;
+    struct share_key key;
+    share_key_get(args->share, &key);
+    handle_answer(session, call, !session->shareable ? CUDA_ERROR_NOT_SUPPORTED
+                                 : args->in_window   ? memory_export_again(session, args->address, args->size, &key)
+                                                     : handle_again(session, args, &key));
+}
+
 static CUresult import_named(struct session *session, uint32_t id, struct share_import *import)
 {
     struct handle *handle = malloc(sizeof *handle);

@@ -446,28 +446,42 @@ static CUresult pieces_export(struct session *session, uint64_t address, uint64_
     return r;
 }
 
+/* again: by that key; NULL: *key is made. */
+static CUresult range_export(struct session *session, uint64_t address, uint64_t size, const struct share_key *again,
+                             struct share_key *key)
+{
+    const struct window *window = &session->window;
+    uint64_t offset = address - window->base;
+    struct share_part **parts = NULL;
+    uint32_t count = 0;
+    CUresult r = CUDA_ERROR_INVALID_VALUE;
+    if (size && offset < window->size && size <= window->size - offset)
+        r = pieces_export(session, address, size, &parts, &count);
+    if (r == CUDA_SUCCESS) {
+        const struct mapping *piece = window->at[offset / window->granularity];
+        const struct device *device = piece->context->device;
+        r = again ? share_export_again(session, device, parts, count, address - piece->address, size, again)
+                  : share_export(session, device, parts, count, address - piece->address, size, key);
+    }
+    free(parts);
+    return r;
+}
+
+CUresult memory_export_again(struct session *session, uint64_t address, uint64_t size, const struct share_key *key)
+{
+    return range_export(session, address, size, key, NULL);
+}
+
 void serve_memory_export(struct session *session, struct call *call)
 {
     const memory_export_args *args = &call->args.memory_export;
-    const struct window *window = &session->window;
-    uint64_t offset = args->address - window->base;
-    struct share_part **parts = NULL;
-    uint32_t count = 0;
+    struct share_key key;
     export_result result;
     memset(&result, 0, sizeof result);
-    CUresult r = CUDA_ERROR_INVALID_VALUE;
-    if (!session->shareable)
-        r = CUDA_ERROR_NOT_SUPPORTED;
-    else if (args->size && offset < window->size && args->size <= window->size - offset)
-        r = pieces_export(session, args->address, args->size, &parts, &count);
-    if (r == CUDA_SUCCESS) {
-        const struct mapping *piece = window->at[offset / window->granularity];
-        struct share_key key;
-        r = share_export(session, piece->context->device, parts, count, args->address - piece->address, args->size,
-                         &key);
+    CUresult r = session->shareable ? range_export(session, args->address, args->size, NULL, &key)
+                                    : CUDA_ERROR_NOT_SUPPORTED;
+    if (r == CUDA_SUCCESS)
         share_key_put(result.share, &key);
-    }
-    free(parts);
     report_note(session, r);
     session_reply(session, call->xid, (xdrproc_t)xdr_export_result, &result, r, false);
 }

@@ -61,6 +61,9 @@ CUresult memory_adopt(struct session *, struct context *, uint64_t address, uint
 void memory_adopted_end(struct session *, struct context *, uint64_t address, uint64_t size); /* of whole pieces */
 CUresult handle_lend(struct session *, uint64_t id, struct lent *);
 CUresult handle_adopt(struct session *, uint32_t id, int device, const struct lent *);
+/* Exports a range by the key that others know it by: share_export_again. */
+struct share_key;
+CUresult memory_export_again(struct session *, uint64_t address, uint64_t size, const struct share_key *);
 void memory_drop_all(struct session *, struct context *);         /* of the context */
 /* What the device may do with all pieces of the context. */
 CUresult memory_pieces_access(struct session *, const struct context *, const struct device *, CUmemAccess_flags);

@@ -17,15 +17,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "cpu/common/clock.h"
 #include "cpu/common/fd.h"
 #include "cpu/common/lock.h"
 #include "cpu/server/session.h"
 #include "cpu/server/tenant/tenant.h"
 
+/* For whom the exporter of what one wants to import is leaving, or turns out to stay. */
+#define LEAVING_PATIENCE_NS (30 * CLOCK_NS_PER_SECOND)
+enum { LEAVING_LOOK_NS = 5000000 };
+
 struct export {
     struct tree_node node;                    /* key: number */
+    uint64_t session;                         /* as the key names it: this one, or this one at an earlier server */
     uint8_t secret[16];
     const struct device *device;
     uint64_t offset, length;
@@ -164,27 +171,66 @@ static void partner_add(struct shares *shares, uint64_t session, const char *cli
 
 void share_partners(struct session *session, char *text, size_t size)
 {
+    enum { NAMED = 4 };
     struct shares *shares = session->shares;
     size_t at = 0;
     *text = 0;
     pthread_mutex_lock(&shares->lock);
-    for (unsigned i = 0; i < shares->partner_count && at < size; i++)
+    for (unsigned i = 0; i < shares->partner_count && i < NAMED && at < size; i++)
         at += (size_t)snprintf(text + at, size - at, "%s%s", i ? ", " : "", shares->partners[i].client);
-    if (shares->more_partners && at < size)
+    if (shares->partner_count > NAMED && at < size)
         snprintf(text + at, size - at, " and others");
     pthread_mutex_unlock(&shares->lock);
 }
 
+/* The upper half of a session's number is the process id of its worker. */
+void share_partner_gone(struct session *session, int32_t worker)
+{
+    struct shares *shares = session->shares;
+    unsigned kept = 0;
+    pthread_mutex_lock(&shares->lock);
+    for (unsigned i = 0; i < shares->partner_count; i++)
+        if ((int32_t)(shares->partners[i].session >> 32) != worker)
+            shares->partners[kept++] = shares->partners[i];
+    shares->partner_count = kept;
+    pthread_mutex_unlock(&shares->lock);
+}
+
+void serve_partners(struct session *session, struct call *call)
+{
+    struct shares *shares = session->shares;
+    const u_int most = call->args.partners.most;
+    uint64_t numbers[FLYT_MAX_PARTNERS];
+    partners_result result;
+    memset(&result, 0, sizeof result);
+    result.session = session->id;
+    result.partners.partners_val = numbers;
+    pthread_mutex_lock(&shares->lock);
+    for (unsigned i = 0; i < shares->partner_count && i < most; i++)
+        numbers[result.partners.partners_len++] = shares->partners[i].session;
+    result.more = shares->more_partners || shares->partner_count > most;
+    shares->leaving = call->args.partners.leaves;
+    pthread_mutex_unlock(&shares->lock);
+    session_reply(session, call->xid, (xdrproc_t)xdr_partners_result, &result, CUDA_SUCCESS, false);
+}
+
 /* ---- exports ---- */
 
-CUresult share_export(struct session *session, const struct device *device, struct share_part *const *parts,
-                      uint32_t count, uint64_t offset, uint64_t length, struct share_key *key)
+static struct export *export_find(const struct shares *shares, uint64_t number)
+{
+    struct export *export = TREE_OBJECT(tree_at_or_above(&shares->exports, number, 0), struct export, node);
+    return export && export->node.key == number ? export : NULL;
+}
+
+/* again: the key is there; else *key is made. */
+static CUresult export_make(struct session *session, const struct device *device, struct share_part *const *parts,
+                            uint32_t count, uint64_t offset, uint64_t length, bool again, struct share_key *key)
 {
     FLYT_ASSERT_HELD(&session->lock);
     struct shares *shares = session->shares;
     struct export *export = malloc(sizeof *export + count * sizeof(struct share_part *));
     if (!export || shares->count >= SHARE_EXPORTS ||
-        getrandom(export->secret, sizeof export->secret, 0) != sizeof export->secret) {
+        (!again && getrandom(key->secret, sizeof key->secret, 0) != sizeof key->secret)) {
         free(export);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -193,8 +239,20 @@ CUresult share_export(struct session *session, const struct device *device, stru
     export->length = length;
     export->count = count;
     pthread_mutex_lock(&shares->lock);
-    export->node.key = ++shares->last;
+    if (again && export_find(shares, key->number)) {
+        pthread_mutex_unlock(&shares->lock);
+        free(export);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (!again) {
+        key->session = session->id;
+        key->number = shares->last + 1;
+    }
+    shares->last = key->number > shares->last ? key->number : shares->last;
+    export->node.key = key->number;
     export->node.tie = 0;
+    export->session = key->session;
+    memcpy(export->secret, key->secret, sizeof export->secret);
     for (uint32_t i = 0; i < count; i++) {
         export->parts[i] = parts[i];
         parts[i]->exports++;
@@ -202,15 +260,22 @@ CUresult share_export(struct session *session, const struct device *device, stru
     tree_insert(&shares->exports, &export->node);
     shares->count++;
     pthread_mutex_unlock(&shares->lock);
-    *key = (struct share_key){ .session = session->id, .number = export->node.key };
-    memcpy(key->secret, export->secret, sizeof key->secret);
     return CUDA_SUCCESS;
 }
 
-static struct export *export_find(const struct shares *shares, uint64_t number)
+CUresult share_export(struct session *session, const struct device *device, struct share_part *const *parts,
+                      uint32_t count, uint64_t offset, uint64_t length, struct share_key *key)
 {
-    struct export *export = TREE_OBJECT(tree_at_or_above(&shares->exports, number, 0), struct export, node);
-    return export && export->node.key == number ? export : NULL;
+    return export_make(session, device, parts, count, offset, length, false, key);
+}
+
+CUresult share_export_again(struct session *session, const struct device *device, struct share_part *const *parts,
+                            uint32_t count, uint64_t offset, uint64_t length, const struct share_key *key)
+{
+    struct share_key given = *key;
+    return key->number && key->number < UINT64_MAX
+               ? export_make(session, device, parts, count, offset, length, true, &given)
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 void share_end(struct session *session, uint64_t number)
@@ -249,15 +314,19 @@ void share_answer(struct session *session, const struct share_question *question
     answer->serial = question->serial;
     answer->status = CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&shares->lock);
-    const struct export *export = question->key.session == session->id ? export_find(shares, question->key.number)
-                                                                       : NULL;
-    if (export && secret_fits(export->secret, question->key.secret) && question->first < export->count) {
+    const struct export *export = export_find(shares, question->key.number);
+    const bool found = export && export->session == question->key.session &&
+                       secret_fits(export->secret, question->key.secret) && question->first < export->count;
+    if (found && shares->leaving) {
+        answer->status = CUDA_ERROR_NOT_READY;
+    } else if (found) {
         answer->status = CUDA_SUCCESS;
         answer->device = (uint32_t)export->device->index;
         answer->parts = export->count;
         answer->offset = export->offset;
         answer->length = export->length;
-        snprintf(answer->client, sizeof answer->client, "%.*s", SHARE_CLIENT - 1, session->client);
+        answer->from.session = session->id;
+        snprintf(answer->from.client, sizeof answer->from.client, "%.*s", SHARE_CLIENT - 1, session->client);
         if (question->from.session != session->id)
             partner_add(shares, question->from.session, question->from.client);
         while (answer->count < SHARE_AT_ONCE && question->first + answer->count < export->count) {
@@ -300,15 +369,18 @@ static CUresult part_import(struct session *session, struct share_import *import
 
 static int ask(struct session *session, const struct share_question *question, struct share_answer *answer, int *fds)
 {
-    if (question->key.session != session->id)
-        return session->share_ask ? session->share_ask(question, answer, fds) : -ENOENT;
-    share_answer(session, question, answer, fds);
-    return 0;
+    if (question->key.session == session->id) {
+        share_answer(session, question, answer, fds);
+        if (answer->status == CUDA_SUCCESS)
+            return 0;
+    }
+    /* Another session may have had the same number at another server, and have moved here. */
+    return session->share_ask ? session->share_ask(question, answer, fds) : -ENOENT;
 }
 
-/* The next message's parts. *all: how many there are; owner: whose they are. */
+/* The next message's parts. *all: how many there are; *owner: whose they are. */
 static CUresult some_import(struct session *session, const struct share_key *key, struct share_import *import,
-                            uint32_t *all, char owner[SHARE_CLIENT])
+                            uint32_t *all, struct share_partner *owner)
 {
     struct share_question question = { .word = SHARE_QUESTION, .first = import->count, .key = *key,
                                        .from.session = session->id };
@@ -324,7 +396,8 @@ static CUresult some_import(struct session *session, const struct share_key *key
         else if (!(import->parts = calloc(answer.parts, sizeof *import->parts)))
             r = CUDA_ERROR_OUT_OF_MEMORY;
         *all = answer.parts;
-        snprintf(owner, SHARE_CLIENT, "%.*s", SHARE_CLIENT - 1, answer.client);
+        owner->session = answer.from.session;
+        snprintf(owner->client, sizeof owner->client, "%.*s", SHARE_CLIENT - 1, answer.from.client);
         import->device = answer.device;
         import->offset = answer.offset;
         import->length = answer.length;
@@ -341,18 +414,22 @@ static CUresult some_import(struct session *session, const struct share_key *key
 
 CUresult share_import(struct session *session, const struct share_key *key, struct share_import *import)
 {
-    char owner[SHARE_CLIENT] = "";
+    struct share_partner owner = { 0 };
     uint32_t all = 0;
     *import = (struct share_import){ 0 };
     CUresult r = CUDA_SUCCESS;
-    do
-        r = some_import(session, key, import, &all, owner);
-    while (r == CUDA_SUCCESS && import->count < all);
+    const uint64_t until = clock_now() + LEAVING_PATIENCE_NS;
+    do {
+        r = some_import(session, key, import, &all, &owner);
+        if (r == CUDA_ERROR_NOT_READY)
+            nanosleep(&(struct timespec){ .tv_nsec = LEAVING_LOOK_NS }, NULL);
+    } while ((r == CUDA_SUCCESS && import->count < all) || (r == CUDA_ERROR_NOT_READY && clock_now() < until));
+    r = r == CUDA_ERROR_NOT_READY ? CUDA_ERROR_INVALID_VALUE : r;
     if (r == CUDA_SUCCESS && (import->offset > import->size || import->length > import->size - import->offset))
         r = CUDA_ERROR_INVALID_VALUE;
-    if (r == CUDA_SUCCESS && key->session != session->id) {
+    if (r == CUDA_SUCCESS && owner.session != session->id) {
         pthread_mutex_lock(&session->shares->lock);
-        partner_add(session->shares, key->session, owner);
+        partner_add(session->shares, owner.session, owner.client);
         pthread_mutex_unlock(&session->shares->lock);
     }
     if (r != CUDA_SUCCESS)

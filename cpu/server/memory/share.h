@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "cpu/common/tree.h"
+#include "cpu/rpc/cpu_rpc_prot.h"
 
 struct device;
 struct session;
@@ -38,17 +39,18 @@ struct share_part {
 void share_key_put(char *bytes, const struct share_key *);
 void share_key_get(const char *bytes, struct share_key *);
 
-enum { SHARE_CLIENT = 128, SHARE_PARTNERS = 4 };
+enum { SHARE_CLIENT = 128, SHARE_PARTNERS = FLYT_MAX_PARTNERS };
 
 struct shares {
     pthread_mutex_t lock;                     /* a leaf; also taken by the thread that answers other workers */
     struct tree     exports;                  /* struct export, by number */
     uint64_t        last, count;
     uint64_t        imports;                  /* handles that were imported; under session.lock */
-    /* the first programs that have had memory of this one, or the other way round; they may have ended since */
+    /* the first programs that have had memory of this one, or the other way round, and that have not ended */
     struct share_partner { uint64_t session; char client[SHARE_CLIENT]; } partners[SHARE_PARTNERS];
     unsigned        partner_count;
     bool            more_partners;
+    bool            leaving;                  /* the session is at rest, and moves to another server: nobody imports */
 };
 
 /* ---- exporting: under session.lock ---- */
@@ -68,10 +70,15 @@ bool share_part_end(struct session *, struct share_part *);
 /* A new export of `length` bytes, `offset` bytes behind the start of the first of the parts, which the caller keeps. */
 CUresult share_export(struct session *, const struct device *, struct share_part *const *parts, uint32_t count,
                       uint64_t offset, uint64_t length, struct share_key *);
+/* An export under a key that others have from an earlier server: this session has moved here. */
+CUresult share_export_again(struct session *, const struct device *, struct share_part *const *parts, uint32_t count,
+                            uint64_t offset, uint64_t length, const struct share_key *);
 void share_end(struct session *, uint64_t number);
 void shares_stop(struct session *);
 /* The programs that share memory with this one, as the log calls them: "a, b and others"; "": none has any yet. */
 void share_partners(struct session *, char *text, size_t size);
+/* The worker of a session has ended. Any thread. */
+void share_partner_gone(struct session *, int32_t worker);
 
 /* ---- importing: without session.lock; waits for the other worker ---- */
 
@@ -101,7 +108,7 @@ struct share_answer {
     uint32_t device, parts, count;            /* parts: of the export; count: in this message */
     uint64_t offset, length;
     struct { uint64_t size, ledger; } part[SHARE_AT_ONCE];
-    char     client[SHARE_CLIENT];            /* whose memory it is */
+    struct share_partner from;                /* whose memory it is */
 };
 
 /* What this session answers: count descriptors, which the caller closes. Any thread. */

@@ -72,7 +72,8 @@ const struct kind_row server_kinds[KINDS] = {
     [KIND_PEER] = { "peer-access", .moves = MOVE_REBUILT, .drop = peers_drop },
     [KIND_HANDLE] = { "memory-handle", SESSION_MAX_OBJECTS, MOVE_REBUILT, .stop = handles_stop },
     /* Other programs have a key that names this session, or this one has memory of theirs. */
-    [KIND_SHARE] = { "memory-of-several-programs", .moves = MOVE_REFUSED, .stop = shares_stop, .count = shares_count },
+    [KIND_SHARE] = { "memory-of-several-programs", .moves = MOVE_REFUSED, .able = FLYT_ABLE_SHARES,
+                     .stop = shares_stop, .count = shares_count },
     [KIND_MAPPING] = { "mapping", .moves = MOVE_REBUILT, .drop = memory_drop_all, .stop = memory_stop,
                        .count = mappings_count },
     [KIND_HOST_MEMORY] = { "host-memory", .moves = MOVE_REBUILT, .begin = host_memory_context_here,

@@ -256,7 +256,7 @@ void serve_hello(struct session *session, struct call *call)
     result.capabilities |= conditions_offered(session) ? FLYT_CAP_CONDITIONS : 0;
     result.capabilities |= device_graphs_offered(session) ? FLYT_CAP_DEVICE_GRAPHS : 0;
     result.capabilities |= devices_have_room(session, devices, count) ? FLYT_CAP_ROOM : 0;
-    result.capabilities |= session->shareable ? FLYT_CAP_SHARES : 0;
+    result.capabilities |= session->shareable ? FLYT_CAP_SHARES | FLYT_CAP_GROUPS : 0;
     result.capabilities |= memory_watched(session) ? FLYT_CAP_EXTENTS : 0;
     result.capabilities |= session->host.size && session->host.mirrored ? FLYT_CAP_MIRROR : 0;
     result.capabilities |= mirror_pulls(session) ? FLYT_CAP_PULL : 0;
