@@ -60,7 +60,7 @@ $(TESTS_CORE_KEEPER): $(call objects,tests/core/test_keeper.c cpu/common/clock.c
 LONG_TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_KEEPER) $m $(BIN)/cricket-rpc-server")
 # Programs of libcuda.so.1: with several threads, which are inside calls; with objects of all kinds.
 TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects test_moves_kinds
-TESTS_CORE_MOVES_SOURCES := $(TESTS_CORE_MOVES_CUDA) test_moves_settings
+TESTS_CORE_MOVES_SOURCES := $(TESTS_CORE_MOVES_CUDA) test_moves_settings test_moves_group
 $(call objects,$(TESTS_CORE_MOVES_SOURCES:%=tests/core/%.c) tests/core/moved_worker.c): | $(API_INCLUDED) \
     $(BUILD)/generated/api/driver/gate_calls.inc
 $(BUILD)/tests/core_moves_kinds: $(call objects,tests/core/moved_worker.c)
@@ -78,6 +78,8 @@ TESTS += $(if $(SANITIZE),,"$(BUILD)/tests/core_moves_kinds mixed $(BIN)/cricket
 TESTS += $(foreach m,$(filter unix,$(TESTS_CORE_MODES)),\
     "$(BUILD)/tests/core_moves_settings $m $(BIN)/cricket-rpc-server" \
     "$(BUILD)/tests/core_moves_settings $m $(BIN)/cricket-rpc-server suspend")
+TESTS += $(foreach m,$(filter unix tcp,$(TESTS_CORE_MODES)),\
+    "$(BUILD)/tests/core_moves_group $m $(BIN)/cricket-rpc-server")
 # Without what moves are quicker by: bytes pass through the program's process, calls order their memory themselves, and
 # threads that wait sleep at once.
 TESTS += $(foreach m,$(filter direct,$(TESTS_CORE_MOVES_MODES)),\

@@ -38,6 +38,17 @@ CORE_API int core_take_latched(void);
    the program does not come to rest in time, another code where something failed. */
 CORE_API int core_move(const char *uri, unsigned limit_ms, char *why, size_t size);
 
+/* As core_move, for programs that share memory: each of them is moved so, to the same server, at the same time. Each
+   calls `meet` at four places, in this order, and goes on when all have come there: while it still runs; at rest; when
+   what it made is at the new server; when everything is. After the last one it is at the new server, whatever happens.
+   session: the number of this program's session at the old server; partners: of those that have had memory of it, or
+   the other way round. The programs of all these numbers must be among those that meet. meet: 0, or another code: no
+   program moves then, so all get one. */
+enum core_meeting { CORE_MEETS_PREPARED, CORE_MEETS_RESTED, CORE_MEETS_MADE, CORE_MEETS_SEALED };
+typedef int core_meet(void *context, enum core_meeting, uint64_t session, const uint64_t *partners, unsigned count);
+CORE_API int core_move_together(const char *uri, unsigned limit_ms, core_meet *meet, void *context, char *why,
+                                size_t size);
+
 /* What the session has on the GPU goes into a file, and its connection ends (docs/elastic.md). Calls of the program
    wait until the same thread resumes it, at any server; until then that thread makes no other call. Codes as of
    core_move; 2: there is no room for the file. core_resume: not 0: it stays suspended, and can be tried again. */

@@ -213,14 +213,13 @@ void cell_close(struct cell *cell)
 int cell_open(core_context *c, const void *handle, struct cell *out)
 {
     struct event_handle read;
-    uint64_t own = htobe64(core_session.hello.session);
     uint32_t index;
     int code = CORE_OK;
     memcpy(&read, handle, sizeof read);
     memcpy(&index, read.index, sizeof index);
     if (memcmp(read.words, EVENT_WORDS, sizeof read.words) != 0)
         return CORE_INVALID_VALUE;
-    if (memcmp(read.share, &own, sizeof own) == 0)
+    if (share_is_own(read.share))
         return CORE_INVALID_CONTEXT;
     pthread_mutex_lock(&lock);
     struct cell_arena *arena = arena_find(c, read.share);
@@ -278,7 +277,16 @@ static struct {
     pthread_mutex_t lock;
     struct event_watch *first;
     bool runs;                                /* the thread */
-} watches = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    pthread_mutex_t looking;                  /* it calls the server; or the session is at rest, and it does not */
+} watches = { .lock = PTHREAD_MUTEX_INITIALIZER, .looking = PTHREAD_MUTEX_INITIALIZER };
+
+void cells_rest(bool rest)
+{
+    if (rest)
+        pthread_mutex_lock(&watches.looking);
+    else
+        pthread_mutex_unlock(&watches.looking);
+}
 
 /* Whether it need not be looked at any more. */
 static bool watch_look(const struct event_watch *watch)
@@ -314,7 +322,9 @@ static void *watch_run(void *unused)
         watches.first = NULL;
         while ((watch = watch_take(&now))) {
             pthread_mutex_unlock(&watches.lock);
+            pthread_mutex_lock(&watches.looking);
             bool over = watch_look(watch);
+            pthread_mutex_unlock(&watches.looking);
             if (over)
                 cell_close(&watch->cell);
             pthread_mutex_lock(&watches.lock);
@@ -345,8 +355,7 @@ static bool watch_start(void)
 /* Something waits for that record. What this process recorded ends with it. */
 static void watch_add(const struct cell *cell, const struct cell_head *head)
 {
-    uint64_t own = htobe64(core_session.hello.session);
-    if (memcmp(head->recorder, &own, sizeof own) == 0)
+    if (share_is_own(head->recorder))
         return;
     pthread_mutex_lock(&watches.lock);
     struct event_watch *watch = watches.first;

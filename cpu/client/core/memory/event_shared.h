@@ -25,5 +25,7 @@ int cell_wait(const struct cell *, core_context *, core_stream);
 int cell_query(const struct cell *);                        /* 0 or 600. Waits for the server */
 int cell_synchronize(const struct cell *);
 void cells_forget_context(core_context *);
+/* The thread that looks after records of other processes calls no server until it ends. The gate is shut. */
+void cells_rest(bool rest);
 
 #endif

@@ -15,6 +15,8 @@ static void handle_again(void *object, id_token token, void *context)
     struct physical *physical = object;
     struct moving *moving = context;
     (void)token;
+    if (physical->imported)
+        return;                                 /* share_move.c */
     handle_create_args args = { .handle = physical->wire, .device = client_device_find(physical->device)->wire,
                                 .size = physical->size };
     struct move *move = moving->move;
@@ -38,7 +40,8 @@ int handle_restore(struct move *move)
     const struct client_mapping *mapping = mapping_at_or_above(0);
     for (; mapping && !moving.code; mapping = mapping_at_or_above(mapping->node.key + 1)) {
         const struct rights rights = mapping_rights(mapping);
-        moving.code = mapping_ask_with(mapping->of, mapping->node.key, &rights);
+        if (!mapping->of->imported)
+            moving.code = mapping_ask_with(mapping->of, mapping->node.key, &rights);
     }
     return moving.code ? move_refuse(move, moving.code, "the new server does not map a memory handle (error %d)",
                                      moving.code)
@@ -66,7 +69,7 @@ static void handle_copy(void *object, id_token token, void *context)
     struct rights own = { 0 };
     rights_note(&own, physical->device, ACCESS_READ_WRITE);
     (void)token;
-    if (moving->code)
+    if (moving->code || physical->imported)
         return;
     uint64_t at = c ? addresses_take(0, physical->size, core_session.granularity) : 0;
     int code = at ? CORE_OK
@@ -96,7 +99,8 @@ static void handle_copy(void *object, id_token token, void *context)
 static void add_size(void *object, id_token token, void *sum)
 {
     (void)token;
-    *(uint64_t *)sum += ((const struct physical *)object)->size;
+    const struct physical *physical = object;
+    *(uint64_t *)sum += physical->imported ? 0 : physical->size;
 }
 
 uint64_t handle_size(const struct move *move, bool adopts)

@@ -15,6 +15,27 @@
 
 uint64_t handle_shares(void) { return atomic_load(&handle_share_count); }
 
+struct looking { const char *share; bool found; };
+
+static void look_at(void *object, id_token token, void *context)
+{
+    const struct physical *physical = object;
+    struct looking *looking = context;
+    (void)token;
+    looking->found |= physical->named_there && !physical->imported &&
+                      memcmp(physical->share, looking->share, sizeof physical->share) == 0;
+}
+
+bool handle_share_known(const char *share)
+{
+    struct looking looking = { share, false };
+    pthread_mutex_lock(&handle_lock);
+    if (handle_wires)
+        id_table_each(handle_wires, look_at, &looking);
+    pthread_mutex_unlock(&handle_lock);
+    return looking.found;
+}
+
 int physical_share(struct physical *physical)
 {
     handle_export_args args = { .handle = physical->wire };

@@ -107,11 +107,16 @@ static int import_make(core_context *c, const char *share, struct imported **out
     return CORE_OK;
 }
 
-/* The session of this process stands first in what it exports. */
-static bool exported_here(const char *share)
+static atomic_bool moved;
+
+void share_has_moved(void) { atomic_store(&moved, true); }
+
+/* The session of this process stands first in what it exports. Two sessions of two servers may have the same number. */
+bool share_is_own(const char *share)
 {
     uint64_t own = htobe64(core_session.hello.session);
-    return memcmp(share, &own, sizeof own) == 0;
+    return (!atomic_load(&moved) && memcmp(share, &own, sizeof own) == 0) || share_range_known(share) ||
+           handle_share_known(share);
 }
 
 int core_ipc_memory_open(core_context *c, const void *handle, uint64_t *address)
@@ -127,7 +132,7 @@ int core_ipc_memory_open(core_context *c, const void *handle, uint64_t *address)
         return code;
     if (memcmp(read.words, IPC_WORDS, sizeof read.words) != 0)
         return CORE_INVALID_VALUE;
-    if (exported_here(read.share))
+    if (share_is_own(read.share))
         return CORE_INVALID_CONTEXT;
     pthread_mutex_lock(&lock);
     struct imported *imported = import_find(c, read.share);

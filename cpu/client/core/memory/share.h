@@ -31,6 +31,10 @@ _Static_assert(sizeof(struct ipc_handle) == CORE_IPC_SIZE, "as CUDA has it");
 /* The allocation, which the program has just freed, is not named any more. */
 void share_freed(uint64_t base);
 uint64_t share_exports(void);
+/* Each allocation that is exported. The program is at rest. */
+struct share_range { uint64_t address, size; char share[FLYT_SHARE_SIZE]; };
+void share_ranges_each(void (*visit)(const struct share_range *, void *context), void *context);
+bool share_range_known(const char *share);
 void share_exports_forget(core_context *);
 
 /* ---- share.c ---- */
@@ -39,10 +43,15 @@ void share_exports_forget(core_context *);
    gives it natively. 217: it cannot. Waits. */
 int share_reach(core_context *, struct handle_chunk *, int owner);
 void share_forget_context(core_context *);
+/* Whether this process exports that share, or has done so. */
+bool share_is_own(const char *share);
+/* The session is at another server: its number there says nothing about shares of before. */
+void share_has_moved(void);
 /* What the device may do with all that the context has imported: CUmemAccess_flags. A code. Waits. */
 int share_peer_access(core_context *, int device, unsigned access);
 /* How much the program has exported and imported. */
 uint64_t share_count(void);
 uint64_t handle_shares(void);                     /* handle.c: the part that handles have */
+bool handle_share_known(const char *share);       /* it is of a handle that this process made */
 
 #endif

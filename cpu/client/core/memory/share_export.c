@@ -19,7 +19,7 @@
 
 struct exported {
     struct tree_node node;                    /* key: the allocation's base */
-    uint64_t id;                              /* of its range in the address map */
+    uint64_t id, size;                        /* of its range in the address map */
     core_context *context;
     char share[FLYT_SHARE_SIZE];
 };
@@ -80,6 +80,7 @@ static int export_make(const struct core_range *range, struct exported **out)
     }
     exported->node.key = range->base;
     exported->id = range->id;
+    exported->size = range->size;
     exported->context = range->context;
     memcpy(exported->share, result.share, sizeof exported->share);
     xdr_free((xdrproc_t)xdr_export_result, &result);
@@ -87,6 +88,28 @@ static int export_make(const struct core_range *range, struct exported **out)
     atomic_fetch_add(&export_count, 1);
     *out = exported;
     return CORE_OK;
+}
+
+void share_ranges_each(void (*visit)(const struct share_range *, void *context), void *context)
+{
+    pthread_mutex_lock(&lock);
+    for (struct tree_node *node = tree_first(&exports); node; node = tree_next(&exports, node)) {
+        const struct exported *exported = TREE_OBJECT(node, struct exported, node);
+        struct share_range range = { .address = exported->node.key, .size = exported->size };
+        memcpy(range.share, exported->share, sizeof range.share);
+        visit(&range, context);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool share_range_known(const char *share)
+{
+    bool known = false;
+    pthread_mutex_lock(&lock);
+    for (struct tree_node *node = tree_first(&exports); node && !known; node = tree_next(&exports, node))
+        known = memcmp(TREE_OBJECT(node, struct exported, node)->share, share, FLYT_SHARE_SIZE) == 0;
+    pthread_mutex_unlock(&lock);
+    return known;
 }
 
 bool core_ipc_capable(const struct core_range *range)

@@ -30,6 +30,7 @@
 #include "cpu/client/core/wire/notify.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/copy/lanes.h"
+#include "cpu/client/core/memory/event_shared.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/session/attach.h"
 #include "cpu/client/core/moves/move_steps.h"
@@ -54,7 +55,8 @@ static const char several[] = "the program has several GPU servers";
 
 int move_ask_source(struct move *move)
 {
-    movable_args args = { FLYT_ABLE_ARRAYS | FLYT_ABLE_TEXTURES | FLYT_ABLE_DEVICE_GRAPHS };
+    movable_args args = { FLYT_ABLE_ARRAYS | FLYT_ABLE_TEXTURES | FLYT_ABLE_DEVICE_GRAPHS |
+                          (move->shares_go ? FLYT_ABLE_SHARES : 0) };
     movable_result result;
     memset(&result, 0, sizeof result);
     if (session_several())
@@ -237,23 +239,27 @@ bool move_permitted(struct move *move)
 {
     move_hold("sealed");
     move_pace_phase(move, MOVE_SWITCHES, false);
-    bool permitted = !move->order->number || manager_permits_move(move->order->number);
+    bool permitted = move->group ? !move_meet(move, CORE_MEETS_SEALED)
+                                 : !move->order->number || manager_permits_move(move->order->number);
     move_hold("permitted");
     return permitted;
 }
 
-/* Everything is at the new server: the old one may be lost, if the move may be carried out and the new one is there. */
+/* Everything is at the new server: the old one may be lost, if the move may be carried out and the new one is there. A
+   group that has decided to move does, whatever becomes of the new server: other programs of it are there. */
 int move_ask_cluster(struct move *move)
 {
-    movable_args args = { 0 };
+    movable_args args = { .able = FLYT_ABLE_SHARES };
     movable_result result;
     memset(&result, 0, sizeof result);
-    if (!move_permitted(move))
+    if (!move->group && !move_permitted(move))
         return move_refuse(move, CORE_NOT_READY, "it was called off");
     int code = wire_call(&core_session, FLYT_MOVABLE, (xdrproc_t)xdr_movable_args, &args,
                          (xdrproc_t)xdr_movable_result, &result);
     xdr_free((xdrproc_t)xdr_movable_result, &result);
-    return code ? move_refuse(move, CORE_SYSTEM_NOT_READY, "the new server was lost (error %d)", code) : CORE_OK;
+    if (code)
+        return move_refuse(move, CORE_SYSTEM_NOT_READY, "the new server was lost (error %d)", code);
+    return move->group && !move_permitted(move) ? CORE_NOT_READY : CORE_OK;
 }
 
 /* The session is at rest. The link is used up. */
@@ -261,6 +267,8 @@ static int move_session(struct move *move, const char *uri, struct move_link *li
 {
     int code = move_settle(move), latched = 0, sticky = 0;
     bool there = false;
+    if (!code)
+        code = share_ask(move, true);
     if (!code)
         code = move_ask_source(move);
     if (!code)
@@ -317,11 +325,13 @@ void move_source_note(struct move *move)
 static int move_at_rest(struct move *move, const char *uri, uint64_t until, uint64_t limit, struct move_link *link)
 {
     int code = move_streams_end(move, until, limit);
+    cells_rest(true);
     managed_session_rests(true);          /* not before: host functions may want pages to end */
     if (!code && (code = session_move_begin()))
         move_refuse(move, code, "the session cannot be used (error %d)", code);
     if (code) {
         managed_session_rests(false);
+        cells_rest(false);
         move_link_end(move, link);
         return code;
     }
@@ -330,6 +340,7 @@ static int move_at_rest(struct move *move, const char *uri, uint64_t until, uint
     code = move_session(move, uri, link);
     session_move_end();
     managed_session_rests(false);
+    cells_rest(false);
     return code;
 }
 
@@ -338,7 +349,8 @@ int session_move(struct move_order *order)
     CANCEL_DEFERRED;
     char nowhere[2];
     const char *uri = order->uri;
-    struct move move = { .order = order, .steps = MOVE_ACROSS, .why = order->why_size ? order->why : nowhere,
+    struct move move = { .order = order, .group = order->group, .steps = MOVE_ACROSS,
+                         .why = order->why_size ? order->why : nowhere,
                          .why_size = order->why_size ? order->why_size : sizeof nowhere };
     *move.why = 0;
     order->reached = true;
@@ -356,6 +368,8 @@ int session_move(struct move_order *order)
     struct move_link *link = calloc(1, sizeof *link);
     code = !link ? CORE_OUT_OF_MEMORY : session_reach(&move, move_link_lost, link);
     order->reached = !code;
+    if (!code)
+        code = share_ask(&move, false);
     if (!code)
         code = move_ask_source(&move);
     if (!code)
@@ -380,6 +394,21 @@ int session_move(struct move_order *order)
     else
         log_info("the session moved to %s", uri);
     return code;
+}
+
+static int meet_by(struct move_group *group, enum core_meeting where, char *why, size_t size)
+{
+    const struct move_partners *partners = &group->partners;
+    (void)why, (void)size;
+    return group->by(group->context, where, partners->session, partners->of, partners->count);
+}
+
+int core_move_together(const char *uri, unsigned limit_ms, core_meet *meet, void *context, char *why, size_t size)
+{
+    CANCEL_DEFERRED;
+    struct move_group group = { .meet = meet_by, .by = meet, .context = context };
+    struct move_order order = { .uri = uri, .limit_ms = limit_ms, .group = &group, .why = why, .why_size = size };
+    return session_move(&order);
 }
 
 int core_move(const char *uri, unsigned limit_ms, char *why, size_t size)

@@ -57,9 +57,9 @@ const struct client_kind_row client_kinds[KINDS] = {
                        .restore = memory_restore },
     [KIND_HANDLE] = { "memory handles", MOVE_REBUILT, .begin = handle_open, .count = handle_count,
                       .restore = handle_restore, .contents = handle_contents, .size = handle_size },
-    /* A move is refused: other programs name the memory by the old server's bytes. */
-    [KIND_SHARE] = { "pieces of memory that several programs use", MOVE_REFUSED,
-                     .drop = share_forget_context, .count = share_count },
+    /* Other programs name the memory by the old server's bytes. They move together. */
+    [KIND_SHARE] = { "pieces of memory that several programs use", MOVE_REBUILT, .drop = share_forget_context,
+                     .count = share_count, .restore = share_restore, .moved = share_moved },
     /* Its memory is handles and mappings; which part is free is this side's affair. */
     [KIND_POOL] = { "memory pools", MOVE_REBUILT, .begin = pool_open, .drop = pool_forget_context,
                     .count = pool_count },

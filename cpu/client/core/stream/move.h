@@ -10,11 +10,25 @@
 #include "move_pace.h"
 #include "move_store.h"
 #include "cpu/client/core/api_copy.h"
+#include "cpu/client/core/api_session.h"
 #include "cpu/client/core/session/kinds.h"
 #include "cpu/client/core/wire/rehearsal.h"
 #include "cpu/client/core/wire/state.h"
 
 enum move_end { MOVE_SOURCE, MOVE_TARGET };
+
+/* With which sessions one shares memory, by the numbers that the old server gave them. */
+enum { MOVE_PARTNERS_MOST = 64 };
+struct move_partners { uint64_t session, of[MOVE_PARTNERS_MOST]; unsigned count; bool more; };
+/* The programs that move together with this one: see core_move_together. */
+struct move_group {
+    struct move_partners partners;
+    /* Says that this program is there, and waits for the others. CORE_OK: all are. Else nobody moves, and why has the
+       reason. */
+    int (*meet)(struct move_group *, enum core_meeting, char *why, size_t size);
+    core_meet *by;           /* of the caller of core_move_together */
+    void *context;
+};
 
 /* What is wanted, and what became of it. */
 struct move_order {
@@ -23,6 +37,7 @@ struct move_order {
     size_t      ticket_size;
     unsigned    limit_ms;    /* as of core_move */
     uint64_t    number;      /* the cluster's: it is asked before the session is the new server's; 0: none */
+    struct move_group *group;    /* NULL: the program moves alone */
     char       *why;
     size_t      why_size;
     /* filled in */
@@ -57,11 +72,16 @@ struct move {
     uint32_t      direct_chunk, direct_transfer;    /* bytes of a transfer at most; the last one's number */
     bool          notes;                    /* the session stays, and its journal is to begin anew (keeper.c) */
     bool          adopts, adopted;          /* the new server takes memory over as it lies; it has taken some */
+    struct move_group *group;               /* the order's */
+    bool          shares_go;                /* memory of several programs may move: they all do, or nobody has any */
+    bool          shares_leave;             /* the old server has heard that it leaves */
     void         *of[KINDS];                /* what each kind has written down */
 };
 
 /* Says why the session cannot move, for core_move's caller. The first one counts. Returns the code, or 801 for 0. */
 int  move_refuse(struct move *, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Waits for the group's other programs. A result code; what failed has been said. */
+int  move_meet(struct move *, enum core_meeting);
 /* Calls go to that server from here on. */
 void move_go(struct move *, enum move_end);
 /* A stream of the context at the server where calls go, for the move alone: nothing counts its calls. */
@@ -141,6 +161,10 @@ int  allocations_contents(struct move *);
 int  memory_restore(struct move *);
 int  handle_restore(struct move *);
 int  handle_contents(struct move *);
+/* share_move.c: with whom the program shares memory; its group meets. at_rest: from here on nobody else gets any. */
+int  share_ask(struct move *, bool at_rest);
+int  share_restore(struct move *);
+void share_moved(struct move *, bool moved);
 int  host_space_save(struct move *);
 int  host_space_restore(struct move *);
 int  host_space_contents(struct move *);

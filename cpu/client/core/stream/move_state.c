@@ -18,6 +18,15 @@ int move_refuse(struct move *move, int code, const char *format, ...)
     return code ? code : CORE_NOT_SUPPORTED;
 }
 
+int move_meet(struct move *move, enum core_meeting where)
+{
+    char why[512] = "";
+    int code = move->group->meet(move->group, where, why, sizeof why);
+    if (code == CORE_NOT_FOUND)
+        return code;
+    return code ? move_refuse(move, code, "%s", *why ? why : "another program of the group does not move") : CORE_OK;
+}
+
 void move_go(struct move *move, enum move_end end)
 {
     if (move->now == end)

@@ -1,0 +1,150 @@
+/*
+ * share_move.c: memory that several programs use, on a move to another server (move.h). The programs that share memory
+ * move together, and each piece goes once: the program that made it makes it again and exports it under the share by
+ * which the others know it. When all have done so, the others import it there. Events of several programs are cells of
+ * such memory (event_shared.c).
+ *
+ * A share that nobody but this program has known so far moves with it: others may import it at the new server.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cpu/client/core/api_session.h"
+#include "cpu/client/core/memory/event_shared.h"
+#include "cpu/client/core/memory/handle_state.h"
+#include "cpu/client/core/memory/share.h"
+#include "cpu/client/core/stream/move.h"
+#include "cpu/client/core/wire/device.h"
+#include "cpu/client/core/wire/state.h"
+
+_Static_assert((int)MOVE_PARTNERS_MOST == (int)FLYT_MAX_PARTNERS, "as many as the server names");
+
+/* ---- at the old server ---- */
+
+static int partners(bool leaves, struct move_partners *out)
+{
+    partners_args args = { .most = FLYT_MAX_PARTNERS, .leaves = leaves };
+    partners_result result;
+    memset(&result, 0, sizeof result);
+    int code = wire_call(&core_session, FLYT_PARTNERS, (xdrproc_t)xdr_partners_args, &args,
+                         (xdrproc_t)xdr_partners_result, &result);
+    *out = (struct move_partners){ .session = result.session, .more = result.more };
+    for (u_int i = 0; i < result.partners.partners_len && !code; i++)
+        out->of[out->count++] = result.partners.partners_val[i];
+    xdr_free((xdrproc_t)xdr_partners_result, &result);
+    return code;
+}
+
+int share_ask(struct move *move, bool at_rest)
+{
+    struct move_partners found = { 0 };
+    if (!share_count() || !(core_session.hello.capabilities & FLYT_CAP_GROUPS)) {
+        move->group = NULL; /* MOVABLE refuses what there is */
+        return CORE_OK;
+    }
+    int code = partners(at_rest, &found);
+    if (code)
+        return move_refuse(move, code, "the old server does not say with whom the program shares memory (error %d)",
+                           code);
+    move->shares_leave |= at_rest;
+    move->shares_go = move->group || (!found.count && !found.more);
+    if (!move->group)
+        return CORE_OK;
+    if (found.more)
+        return move_refuse(move, 0, "it shares memory with more than %d programs", FLYT_MAX_PARTNERS);
+    move->group->partners = found;
+    if (at_rest)
+        return move_meet(move, CORE_MEETS_RESTED);
+    code = move_meet(move, CORE_MEETS_PREPARED);
+    if (code == CORE_NOT_FOUND)
+        move->group = NULL;
+    return code == CORE_NOT_FOUND ? CORE_OK : code;
+}
+
+/* ---- at the new server ---- */
+
+struct moving { struct move *move; int code; };
+
+static int say_again(struct move *move, share_again_args *args, const char *share)
+{
+    memcpy(args->share, share, sizeof args->share);
+    int code = wire_plain(&core_session, FLYT_SHARE_AGAIN, (xdrproc_t)xdr_share_again_args, args);
+    return code ? move_refuse(move, code, "the new server does not export memory for other programs (error %d)", code)
+                : CORE_OK;
+}
+
+static void range_again(const struct share_range *range, void *context)
+{
+    struct moving *moving = context;
+    share_again_args args = { .in_window = true, .address = range->address, .size = range->size };
+    if (!moving->code)
+        moving->code = say_again(moving->move, &args, range->share);
+}
+
+static void handle_again(void *object, id_token token, void *context)
+{
+    const struct physical *physical = object;
+    struct moving *moving = context;
+    share_again_args args = { .handle = physical->wire };
+    (void)token;
+    if (!moving->code && physical->named_there && !physical->imported)
+        moving->code = say_again(moving->move, &args, physical->share);
+}
+
+static void import_again(void *object, id_token token, void *context)
+{
+    const struct physical *physical = object;
+    struct moving *moving = context;
+    handle_import_args args = { .handle = physical->wire };
+    import_result result;
+    memset(&result, 0, sizeof result);
+    (void)token;
+    if (moving->code || !physical->imported)
+        return;
+    memcpy(args.share, physical->share, sizeof args.share);
+    int code = wire_call(&core_session, FLYT_HANDLE_IMPORT, (xdrproc_t)xdr_handle_import_args, &args,
+                         (xdrproc_t)xdr_import_result, &result);
+    if (code)
+        move_refuse(moving->move, code, "memory of another program is not at the new server (error %d): has the program"
+                                        " that made it ended?",
+                    code);
+    else if (result.size != physical->size || result.device != client_device_find(physical->device)->wire)
+        code = move_refuse(moving->move, 0, "memory of another program is not the same at the new server");
+    xdr_free((xdrproc_t)xdr_import_result, &result);
+    if (!code && physical->chunk_at)
+        code = mapping_ask_with(physical, physical->chunk_at, &physical->chunk_rights);
+    moving->code = code;
+}
+
+int share_restore(struct move *move)
+{
+    struct moving moving = { move, CORE_OK };
+    if (!share_count() && !move->group)
+        return CORE_OK;
+    if (share_count() && !(move->at[MOVE_TARGET].hello.capabilities & FLYT_CAP_GROUPS))
+        return move_refuse(move, 0, "the new server is of an earlier version, and takes no memory of several programs");
+    share_ranges_each(range_again, &moving);
+    id_table_each(handle_wires, handle_again, &moving);
+    if (!moving.code && move->group)
+        moving.code = move_meet(move, CORE_MEETS_MADE);
+    id_table_each(handle_wires, import_again, &moving);
+    const struct client_mapping *mapping = mapping_at_or_above(0);
+    for (; mapping && !moving.code; mapping = mapping_at_or_above(mapping->node.key + 1)) {
+        const struct rights rights = mapping_rights(mapping);
+        if (mapping->of->imported)
+            moving.code = mapping_ask_with(mapping->of, mapping->node.key, &rights);
+    }
+    return moving.code;
+}
+
+/* ---- the end ---- */
+
+void share_moved(struct move *move, bool moved)
+{
+    struct move_partners ignored;
+    if (moved)
+        share_has_moved();
+    else if (move->shares_leave && !rpc_client_lost(core_session.client))
+        partners(false, &ignored);            /* others may import again */
+    move->shares_leave = false;
+}
