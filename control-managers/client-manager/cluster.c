@@ -25,7 +25,8 @@ enum {
     STATUS_MINOR = CTL_MINOR_STATUS,
     LINKS_MINOR = CTL_MINOR_LINKS,
     VALUES_MINOR = CTL_MINOR_LINKS,
-    PARTS_MINOR = CTL_MINOR_PARTS
+    PARTS_MINOR = CTL_MINOR_PARTS,
+    GROUPS_MINOR = CLIENT_MINOR_GROUPS
 };
 
 static void ask_events(struct manager *);
@@ -174,6 +175,17 @@ int cluster_moved(struct client_program *program, const ctl_moved *moved)
     return failure;
 }
 
+int cluster_ask_group(struct client_program *program, uint64_t group, uint64_t *keys, unsigned count, conn_done *done,
+                      void *context)
+{
+    struct manager *manager = program->manager;
+    char error[EXPLAIN_SIZE];
+    client_group_args args = { .key = program->key, .move = group, .others = { count, keys } };
+    return !manager->registered     ? -ENOTCONN
+           : !manager->takes_groups ? -ENOSYS
+                                    : link_call(manager->link, CLIENT_GROUP, &args, CALL_MS, done, context, error);
+}
+
 /* One note at a time: what the library says meanwhile makes the next one. */
 static void progress_told(void *context, int error, const char *why, void *object)
 {
@@ -279,7 +291,7 @@ static void take_notice(struct manager *manager, client_event_kind kind, const c
     case CLIENT_EVENT_REST:
     case CLIENT_EVENT_SAVE:
     case CLIENT_EVENT_LIMITS:
-        break;
+    case CLIENT_EVENT_GROUP: break;
     }
 }
 
@@ -309,6 +321,10 @@ static void take_event(struct manager *manager, const client_event *event)
     }
     if (body->kind == CLIENT_EVENT_LIMITS) {
         move_take_limits(manager, &body->client_event_body_u.limits);
+        return;
+    }
+    if (body->kind == CLIENT_EVENT_GROUP) {
+        group_take(manager, &body->client_event_body_u.group);
         return;
     }
     /* All others have the same form. */
@@ -392,6 +408,7 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     manager->takes_links = peer->minor >= LINKS_MINOR;
     manager->takes_values = peer->minor >= VALUES_MINOR;
     manager->takes_parts = peer->minor >= PARTS_MINOR;
+    manager->takes_groups = peer->minor >= GROUPS_MINOR;
     log_info("event=connected peer=%s software=\"%s\" tls=%d", conn_peer(conn), peer->software, conn_encrypted(conn));
     for (struct client_program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;
          program = program->next) {

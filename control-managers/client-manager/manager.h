@@ -7,6 +7,7 @@
  *   find.c      the program of a connection, and the one of a key; why the cluster manager is away
  *   cluster.c   the connection to the cluster manager
  *   moves.c     programs that are to go on at another GPU server
+ *   groups.c    those that share memory, and so move together
  *   gpu_links.c links between GPU servers, that programs ask for
  *   own_view.c  what a user of this VM sees of it
  *   state.c     what lies on disk about the programs, so that a restarted client manager knows them again
@@ -47,6 +48,10 @@ struct program_move {
     enum client_move_state state;
     uint64_t id;
     bool cancelled;
+    bool resumed; /* its library came back in the middle of it: others of its group may have been denied before */
+    unsigned arrived, passed; /* meetings of its group: ctl_meeting + 1 */
+    u_int partner_count;
+    uint64_t partners[CTL_MAX_PARTNERS];
     program_move_result order; /* deep copy: what the library is answered */
     program_save_result save;  /* the same, in its place: rest.action is not 0 then. Without a key */
     ctl_moved outcome;         /* ENDED; its text is `text` */
@@ -80,6 +85,11 @@ struct client_program {
     bool own_wait;                                      /* wait_ms is the program's own wish (FLYT_WAIT) */
     struct program_move move;
     client_limits limits;   /* of the move that they name */
+    client_group group;     /* likewise */
+    uint64_t wanted;        /* a group that the cluster manager was asked to add it to */
+    uint64_t session;       /* its library's at the GPU server; 0: not known */
+    struct loop_call *meets;     /* PROGRAM_MEET */
+    struct loop_timer meet_beat; /* of meets */
     ctl_progress progress;  /* as its library has said last */
     bool reporting, behind; /* a report of it is on its way; there is something newer since */
     ctl_recovery recovery;  /* likewise; its text is recovery_why */
@@ -92,6 +102,8 @@ struct client_program {
     struct loop_timer away; /* until we give up on a cluster manager that cannot be reached */
     struct loop_timer kill;
 };
+
+enum { GROUPS_KEPT = 16, GROUP_DECISIONS = 1024 };
 
 struct manager {
     struct loop *loop;
@@ -109,7 +121,14 @@ struct manager {
     bool registered, telling_ends;
     /* the cluster manager is of a version that does */
     bool takes_transport, takes_unreached, takes_moves, takes_progress, takes_thawed, takes_status, takes_recovery,
-        takes_links, takes_parts, takes_values;
+        takes_links, takes_parts, takes_values, takes_groups;
+    struct failed_group {
+        uint64_t group;
+        char text[CTL_MAX_TEXT + 1];
+    } failed[GROUPS_KEPT];
+    unsigned failed_last;
+    uint64_t decided[GROUP_DECISIONS]; /* moves of groups that go, until the cluster manager knows */
+    unsigned decided_count;
     uint64_t incarnation, next_key, acknowledged;
     struct client_program *programs;
     struct loop_timer monitor;
@@ -192,6 +211,21 @@ struct client_program *program_of(struct conn *);     /* find.c: NULL: it has no
 bool program_safe_addresses(const struct manager *, const ctl_grant *given, ctl_grant *grant,
                             ctl_uri uris[CTL_MAX_ADDRESSES]);
 
+/* groups.c */
+conn_handler group_handle_meet, group_handle_session;
+void group_take(struct manager *, const client_group *);
+void group_left(struct client_program *, const char *why); /* it does not move, or has ended */
+bool group_open(const struct client_program *);            /* it is in one that has not decided */
+void group_decision_note(struct manager *, uint64_t move);
+void group_decision_forget(struct manager *, uint64_t move);
+struct group_ask {
+    struct manager *manager;
+    uint64_t group;
+};
+/* Asks the cluster manager to move the programs of these keys, too (cluster.c). 0, or -ENOTCONN, -ENOSYS. */
+int cluster_ask_group(struct client_program *, uint64_t group, uint64_t *keys, unsigned count, conn_done *,
+                      void *context);
+
 /* recovery.c */
 conn_handler recovery_handle_asked, recovery_handle_told, recovery_handle_store;
 void cluster_tell_recovery(struct client_program *); /* what its library has said of it, if anything */
@@ -204,7 +238,7 @@ conn_handler value_handle;
 void value_forget(struct manager_visitor *); /* its connection has ended */
 
 /* state.c */
-void state_save(struct manager *);
+bool state_save(struct manager *); /* false: it could not be written */
 void state_load(struct manager *);
 
 #endif

@@ -20,6 +20,8 @@ static void ends(struct client_program *program, ctl_move_stage stage, ctl_code 
 {
     struct program_move *move = &program->move;
     loop_timer_stop(&move->nudge);
+    if (stage == CTL_MOVE_REFUSED)
+        group_left(program, text);
     move->state = MOVE_ENDED;
     snprintf(move->text, sizeof move->text, "%s", text);
     move->outcome.move = move->id;
@@ -41,6 +43,7 @@ void move_forget(struct client_program *program)
 
 void move_told(struct client_program *program, uint64_t id)
 {
+    group_decision_forget(program->manager, id);
     if (program->move.state == MOVE_ENDED && program->move.id == id)
         program->move.state = MOVE_NONE; /* the id stays: the same order may come once more */
 }
@@ -174,6 +177,7 @@ void move_resumed(struct client_program *program, uint64_t id)
     if (id && (move->id == id || move->state == MOVE_NONE)) {
         loop_timer_stop(&move->nudge);
         move->id = id;
+        move->resumed = true;
         if (waits || move->state == MOVE_NONE)
             move->state = MOVE_TAKEN;
         move_tell_again(program);
@@ -288,7 +292,8 @@ void move_handle_asked(struct conn *conn, struct loop_call *call, void *object)
     struct program_move *move = program ? &program->move : NULL;
     if (args->move && move && move->id == args->move && move->cancelled) {
         result.status = (ctl_status){ CTL_DENIED, off };
-    } else if (move && move->state >= MOVE_OFFERED && move->state <= MOVE_COMMITTED && args->move == move->id) {
+    } else if (move && move->state >= MOVE_OFFERED && move->state <= MOVE_COMMITTED && args->move == move->id &&
+               !group_open(program)) {
         result = move->order;
         result.status.code = CTL_OK;
         result.move = move->id;

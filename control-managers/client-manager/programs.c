@@ -267,6 +267,7 @@ void program_gone(struct client_program *program)
     log_info("event=program-ended program=%llu pid=%u server=%llu executable=%s", (unsigned long long)program->key,
              program->pid, (unsigned long long)program->server, program->executable);
     program->ended = true;
+    group_left(program, "it has ended");
     program->conn = NULL;
     program->waiting = NULL;
     loop_timer_stop(&program->beat);

@@ -1,7 +1,8 @@
 /*
  * state.c: STATE/programs: a line for each program that has a GPU server: key, id, server, pid, its start time, user,
- * executable. Written whole and renamed into place whenever something in it changes. The first line has the boot id
- * (process ids mean nothing after it changes) and the next key.
+ * executable; and a line `go MOVE` for each move of a group that goes (groups.c). Written whole and renamed into place
+ * whenever something in it changes. The first line has the boot id (process ids mean nothing after it changes) and the
+ * next key.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@ static bool paths(const struct manager *manager, char path[PATH_MAX], char tempo
            snprintf(temporary, PATH_MAX, "%s/programs.new", manager->config->state) < PATH_MAX;
 }
 
-void state_save(struct manager *manager)
+bool state_save(struct manager *manager)
 {
     char path[PATH_MAX], temporary[PATH_MAX];
     int fd = paths(manager, path, temporary) ? open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
@@ -29,7 +30,7 @@ void state_save(struct manager *manager)
                   manager->config->state, strerror(errno));
         if (fd >= 0)
             close(fd);
-        return;
+        return false;
     }
     fprintf(out, "1 %s %llu\n", process_boot(), (unsigned long long)manager->next_key);
     for (const struct client_program *program = manager->programs; program; program = program->next)
@@ -38,9 +39,13 @@ void state_save(struct manager *manager)
                     (unsigned long long)program->id,
                     (unsigned long long)(program->held ? program->held : program->server), (int)program->process.pid,
                     (unsigned long long)program->process.started, program->uid, program->executable);
+    for (unsigned i = 0; i < manager->decided_count; i++)
+        fprintf(out, "go %llu\n", (unsigned long long)manager->decided[i]);
     bool bad = ferror(out) != 0;
-    if (fclose(out) != 0 || bad || rename(temporary, path) != 0)
-        log_error("event=state-unsaved path=%s why=\"%s\"", path, strerror(errno));
+    if (fclose(out) == 0 && !bad && rename(temporary, path) == 0)
+        return true;
+    log_error("event=state-unsaved path=%s why=\"%s\"", path, strerror(errno));
+    return false;
 }
 
 static void take_line(struct manager *manager, char *line, bool same_boot)
@@ -49,6 +54,10 @@ static void take_line(struct manager *manager, char *line, bool same_boot)
     int pid, at = 0;
     unsigned uid;
     line[strcspn(line, "\n")] = '\0';
+    if (sscanf(line, "go %llu", &id) == 1) {
+        group_decision_note(manager, id);
+        return;
+    }
     if (sscanf(line, "%llu %llu %llu %d %llu %u %n", &key, &id, &server, &pid, &started, &uid, &at) < 6 || !key)
         return;
     struct client_program *program = calloc(1, sizeof *program);

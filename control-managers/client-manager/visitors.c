@@ -392,6 +392,7 @@ static void closed(struct conn *conn, int error, const char *why)
         visitor->program->waiting = NULL;
         visitor->program->asks_recovery = NULL;
         visitor->program->asks_link = NULL;
+        visitor->program->meets = NULL;
         if (!stays_apart(visitor->program))
             program_gone(visitor->program);
     }
@@ -423,6 +424,8 @@ static const struct conn_method methods[] = {
     [PROGRAM_VALUE] = { 1u << CTL_ROLE_PROGRAM, value_handle },
     [PROGRAM_LINK_OFFER] = { 1u << CTL_ROLE_PROGRAM, link_handle_offer },
     [PROGRAM_LINK_TAKE] = { 1u << CTL_ROLE_PROGRAM, link_handle_take },
+    [PROGRAM_MEET] = { 1u << CTL_ROLE_PROGRAM, group_handle_meet },
+    [PROGRAM_SESSION] = { 1u << CTL_ROLE_PROGRAM, group_handle_session },
     [PROGRAM_PART] = { 1u << CTL_ROLE_PROGRAM, handle_part },
 };
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,

@@ -588,7 +588,7 @@ void client_session_gone(struct cluster *, struct vm *);
 void client_silence_begin(struct cluster *, struct vm *);
 void client_look(struct cluster *, struct vm *); /* whether it is connected and silent */
 extern conn_handler client_handle_register, client_handle_request, client_handle_ended, client_handle_renew,
-    client_handle_events, client_handle_transport, client_handle_unreached, client_handle_moved,
+    client_handle_events, client_handle_transport, client_handle_unreached, client_handle_moved, client_handle_group,
     client_handle_progress, client_handle_thawed, client_handle_status, client_handle_part;
 
 /* ---- gpu_links.c: links between GPU servers ---- */

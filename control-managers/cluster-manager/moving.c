@@ -183,6 +183,8 @@ static void tell_client(struct moved_program *move, bool call_off)
                                .code = call_off ? CTL_DENIED : CTL_OK };
     if (program && !call_off)
         moving_tell_limits(move);
+    if (program && !call_off && move->group)
+        moving_tell_group(move);
     if (program)
         program_send(cluster, program, &message);
 }
@@ -537,7 +539,8 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
     struct moved_program *move = code == CTL_OK ? calloc(1, sizeof *move) : NULL;
     if (code == CTL_OK && !move)
         code = explain(text, CTL_INTERNAL, "no memory");
-    if (code == CTL_OK && wish->action == ADMIN_ACTION_MOVE)
+    target = wish->into;
+    if (code == CTL_OK && wish->action == ADMIN_ACTION_MOVE && !target)
         code = move_choose_target(cluster, program, wish, &target, text);
     if (code == CTL_OK && wish->action == ADMIN_ACTION_RESUME)
         code = move_choose_return(cluster, program, wish, &target, text);
@@ -552,6 +555,7 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
     move->source = program->server ? program->server->row.id : 0;
     move->target = target ? target->row.id : 0;
     move->fresh = wish->fresh;
+    move->group = wish->group;
     move->begun = program->move_begun = loop_time();
     move->patience_ms = wish->patience_ms ? wish->patience_ms : MOVE_PATIENCE_MS;
     move->within_ms = wish->within_ms ? wish->within_ms : MOVE_WITHIN_MS;

@@ -26,6 +26,7 @@ struct moved_program {
     bool durable; /* its row is */
     bool unsaid;  /* the order: the node of the target has not yet said where its server is, or connected the two */
     bool asked_bridge;
+    uint64_t group;        /* the move of the first program of those that share memory; 0: none does */
     uint64_t bridge_order; /* NODE_ORDER_BRIDGE or NODE_ORDER_DIAL that is under way; 0: none */
     char vm[CTL_MAX_NAME + 1], executable[CTL_MAX_PATH + 1], by[CTL_MAX_NAME + 1];
     char from_node[CTL_MAX_NAME + 1], from_gpu[CTL_MAX_NAME + 1], to_node[CTL_MAX_NAME + 1], to_gpu[CTL_MAX_NAME + 1];
@@ -53,6 +54,8 @@ struct move_wish {
     uint64_t bandwidth;  /* bytes a second; 0: as configured */
     uint32_t sms, patience_ms, within_ms, downtime_ms;
     bool together;       /* programs of one server share one again */
+    struct server *into; /* the server to which its group moves; NULL: there is none */
+    uint64_t group;
     bool fresh;          /* a new server of the GPU where it is; `to` is NULL, or names that */
 };
 
@@ -77,6 +80,11 @@ void moving_tell_limits(const struct moved_program *);    /* to its client manag
 void moving_divide(struct cluster *);
 void moving_fill_limits(struct cluster *, uint64_t key, uint64_t move, client_limits *);
 void moving_said_progress(struct cluster *, struct vm *, const client_progress_args *);
+/* move_group.c: programs that share memory: it names those that are to move with the first one. CTL_OK: they do. */
+ctl_code moving_group(struct cluster *, struct vm *, const client_group_args *, char *text);
+/* Before the order of each: to its client manager. */
+void moving_tell_group(const struct moved_program *);
+void moving_fill_group(struct cluster *, uint64_t key, uint64_t move, client_group *);
 /* What a client manager says. */
 void moving_said(struct cluster *, struct vm *, const client_moved_args *);
 /* Whether it was the answer to a NODE_ORDER_BRIDGE. */

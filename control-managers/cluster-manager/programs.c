@@ -170,6 +170,10 @@ static void fill_event(struct cluster *cluster, struct vm *vm, struct message *m
         moving_fill_limits(cluster, message->key, message->move, &event->body.client_event_body_u.limits);
         return;
     }
+    if (message->kind == CLIENT_EVENT_GROUP) {
+        moving_fill_group(cluster, message->key, message->move, &event->body.client_event_body_u.group);
+        return;
+    }
     if (message->kind == CLIENT_EVENT_ANSWER) {
         struct program *program = map_get_id(&vm->by_key, message->key);
         if (program && message->code == CTL_OK)
@@ -422,6 +426,19 @@ void client_handle_moved(struct conn *conn, struct loop_call *call, void *object
     struct vm *vm = take_report(conn, call);
     if (vm)
         moving_said(vm->cluster, vm, object);
+}
+
+void client_handle_group(struct conn *conn, struct loop_call *call, void *object)
+{
+    struct vm *vm = client_vm_of(conn);
+    char text[CTL_MAX_TEXT + 1] = "";
+    if (!vm) {
+        call_refuse(call);
+        return;
+    }
+    const ctl_code code = moving_group(vm->cluster, vm, object, text);
+    const ctl_plain_result result = { { code, text } };
+    call_reply(call, &result);
 }
 
 void client_handle_progress(struct conn *conn, struct loop_call *call, void *object)

@@ -414,6 +414,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CLIENT_TRANSPORT] = { CLIENT, client_handle_transport },
     [CLIENT_UNREACHED] = { CLIENT, client_handle_unreached },
     [CLIENT_MOVED] = { CLIENT, client_handle_moved },
+    [CLIENT_GROUP] = { CLIENT, client_handle_group },
     [CLIENT_THAWED] = { CLIENT, client_handle_thawed },
     [CLIENT_PROGRESS] = { CLIENT, client_handle_progress },
     [CLIENT_STATUS] = { CLIENT, client_handle_status },

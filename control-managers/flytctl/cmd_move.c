@@ -39,6 +39,7 @@ enum {
 const struct option_row program_migrate_options[] = {
     { "to", 0, "NODE[:GPU]", "where to: GPU is an id or an index (another GPU that the manager chooses)", false },
     FRESH,
+    { "together", 0, NULL, "with all programs that share memory with it, which move or stay with it", false },
     PATIENCE,
     LIMITS,
     { 0 },
@@ -253,6 +254,7 @@ static bool read_limits(struct flytctl *ctl, admin_move_args *args)
     args->patience_ms = (unsigned)patience * 1000;
     args->within_ms = (unsigned)within * 1000;
     args->fresh = option_count(ctl, "fresh") > 0;
+    args->together |= option_count(ctl, "together") > 0;
     return good;
 }
 

@@ -176,6 +176,10 @@ TEST(test_numbers)
     assert_int_equal(MANAGER_LINK_OFFER_SIZE, CTL_LINK_OFFER_SIZE);
     assert_int_equal(MANAGER_PROGRESS, PROGRAM_PROGRESS);
     assert_int_equal(MANAGER_STORE, PROGRAM_STORE);
+    assert_int_equal(MANAGER_MEET, PROGRAM_MEET);
+    assert_int_equal(MANAGER_SESSION, PROGRAM_SESSION);
+    assert_int_equal(MANAGER_MINOR_GROUPS, CLIENT_MINOR_GROUPS);
+    assert_int_equal(MANAGER_MAX_PARTNERS, CTL_MAX_PARTNERS);
     assert_int_equal(MANAGER_MINOR_PROGRESS, CLIENT_MINOR_PROGRESS);
     assert_int_equal(MANAGER_DENIED, CTL_DENIED);
     assert_int_equal(MANAGER_PHASE_PREPARING, CTL_PHASE_PREPARING);

@@ -27,6 +27,12 @@ $(BUILD)/tests/control_moves_killed: tests/control/moves_killed.py tests/control
 	$(call script,tests/control/moves_killed.py $(BIN) build/cuda/moved)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_moves_killed@sleeps)
 LONG_TESTS += "$(BUILD)/tests/control_moves_killed all@sleeps" "$(BUILD)/tests/control_moves_killed stops@sleeps"
+$(BUILD)/tests/control_groups: $(addprefix tests/control/,groups.py moves_killed.py moves.py) tests/lib/testlib.py \
+    build/cuda/moved_ring | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server \
+    $(BIN)/libsoftgpu.so
+	$(call script,tests/control/groups.py $(BIN) build/cuda/moved_ring)
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_groups@sleeps)
+LONG_TESTS += "$(BUILD)/tests/control_groups all@sleeps"
 $(BUILD)/tests/control_suspends: $(addprefix tests/control/,suspends.py moves_killed.py moves.py) tests/lib/testlib.py \
     build/cuda/moved | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	$(call script,tests/control/suspends.py $(BIN) build/cuda/moved)

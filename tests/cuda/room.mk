@@ -98,6 +98,9 @@ TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/quota-shm $(BUILD)
 $(BUILD)/tests/fresh-%: tests/cuda/fresh.py tests/cuda/e2e.py build/cuda/fresh | $(PROGRAMS)
 	$(call script,tests/cuda/fresh.py --bin $(BIN) --transport $* build/cuda/fresh)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/fresh-shm)
+build/cuda/moved_ring: tests/cuda/moved/ring.cu
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 build/cuda/moved_graphs: tests/cuda/moved/graphs.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -rdc=true -o $@ $< -lcudadevrt

@@ -75,12 +75,24 @@ static int move_once(const struct manager_move *wish, struct move_order *order)
     return code;
 }
 
+static int meet(struct move_group *group, enum core_meeting where, char *why, size_t size)
+{
+    const struct manager_move *wish = group->context;
+    return manager_meet_group(wish->number, (int)where, &group->partners, why, size);
+}
+
 /* A program that does not come to rest goes on, and the move is tried again later. */
-static void carry_out(const struct manager_move *wish)
+static void carry_out(struct manager_move *wish)
 {
     char why[512] = "the client manager knows no address of the GPU server there";
-    struct move_order order = { .ticket = wish->place.ticket, .ticket_size = wish->place.ticket_size,
-                                .limit_ms = wish->patience_ms, .number = wish->number, .why = why,
+    struct move_group group = { .meet = meet, .context = wish };
+    const bool meets = wish->action == MANAGER_ACTION_MOVE && manager_takes_groups() && !session_suspended();
+    struct move_order order = { .group = meets ? &group : NULL,
+                                .ticket = wish->place.ticket,
+                                .ticket_size = wish->place.ticket_size,
+                                .limit_ms = wish->patience_ms,
+                                .number = wish->number,
+                                .why = why,
                                 .why_size = sizeof why };
     uint64_t until = clock_now() + wish->within_ms * CLOCK_NS_PER_MS, again = AGAIN_LEAST_MS;
     struct move_limits ignored = { 0 };

@@ -91,6 +91,13 @@ void manager_report_progress(const struct manager_progress_note *, bool waits, s
 /* The last question before the session is the new server's: whether it may be. A client manager that has gone away
    forbids nothing. */
 bool manager_permits_move(uint64_t number);
+/* manager_groups.c: programs that share memory and move together. The number of the session at its server: waits for
+   nothing. */
+bool manager_takes_groups(void);
+void manager_tell_session(uint64_t session);
+/* As struct move_group has it. 500: it shares memory with nobody, and moves alone. */
+struct move_partners;
+int manager_meet_group(uint64_t number, int where, const struct move_partners *, char *why, size_t size);
 /* code: of session_move; why, where it failed. False: nobody has heard it. */
 bool manager_tell_moved(uint64_t number, int code, const char *why, uint64_t outage_us, uint64_t bytes);
 
