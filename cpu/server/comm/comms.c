@@ -250,9 +250,9 @@ static int links_take(struct server_comm *comm, const comm_create_args *args, ch
             continue;
         }
         const struct links_borrower borrower = { comm_lost, borrowed };
-        borrowed->link = links_borrow(comm->session, id, &borrower, why);
-        if (!borrowed->link)
-            return -EINVAL;
+        const int status = links_borrow(comm->session, id, &borrower, &borrowed->link, why);
+        if (status < 0)
+            return status;
         ways->use_link(comm->comm, r, links_comm(borrowed->link));
     }
     return 0;

@@ -17,33 +17,33 @@ static void links_silent(void *of, int status, const char *why)
     (void)why;
 }
 
-struct server_link *links_borrow(struct session *session, uint32_t id, const struct links_borrower *borrower, char *why)
+int links_borrow(struct session *session, uint32_t id, const struct links_borrower *borrower,
+                 struct server_link **out, char *why)
 {
     FLYT_ASSERT_HELD(&session->lock);
     struct links *links = session->links;
     struct server_link *link = links ? link_find(session, id) : NULL;
-    if (!link) {
-        rpc_explain(why, -EINVAL, "there is no link %u", id);
-        return NULL;
-    }
+    *out = NULL;
+    if (!link)
+        return rpc_explain(why, -EINVAL, "there is no link %u", id);
     pthread_mutex_lock(&links->lock);
     bool free_now = !link->borrower.lost && !link->closing && link->tried;
     if (free_now)
         link->borrower = *borrower;
     pthread_mutex_unlock(&links->lock);
-    if (!free_now) {
-        rpc_explain(why, -EINVAL, "link %u is not joined, or belongs to another communicator", id);
-        return NULL;
-    }
+    if (!free_now)
+        return rpc_explain(why, -EINVAL, "link %u is not joined, or belongs to another communicator", id);
     link->busy++;
-    if (links->ways->status(link->link) == 0)
-        return link;
+    if (links->ways->status(link->link) == 0) {
+        *out = link;
+        return 0;
+    }
     pthread_mutex_lock(&links->lock);
-    rpc_explain(why, -EINVAL, "link %u has ended: %s", id, link->why);
+    rpc_explain(why, -ECONNRESET, "link %u has ended: %s", id, link->why);
     pthread_mutex_unlock(&links->lock);
     links_mute(link);
     links_give_back(link);
-    return NULL;
+    return -ECONNRESET;
 }
 
 void links_mute(struct server_link *link)

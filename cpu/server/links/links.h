@@ -63,8 +63,9 @@ struct links_borrower {
 };
 
 /* The joined link of this id is the caller's until it gives it back; meanwhile it stays, also when the client closes
-   it. NULL with *why (RPC_ERROR_SIZE): there is none, another one has it, or it has ended. Under session.lock. */
-struct server_link *links_borrow(struct session *, uint32_t id, const struct links_borrower *, char *why);
+   it. 0; -EINVAL: there is none, or another one has it; -ECONNRESET: it has ended; with *why (RPC_ERROR_SIZE). Under
+   session.lock. */
+int links_borrow(struct session *, uint32_t id, const struct links_borrower *, struct server_link **out, char *why);
 /* Behind it the borrower is not called any more. Not from `lost`. */
 void links_mute(struct server_link *);
 /* Of a muted one, which may go now. Under session.lock. */
