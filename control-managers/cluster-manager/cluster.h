@@ -176,7 +176,7 @@ struct vm {
     struct rate requests, told; /* its requests; events about it */
     uint32_t untold;            /* events that were left out */
     struct cluster *cluster;
-    bool seen; /* while rows are loaded again */
+    uint64_t seen; /* vm_turn when its row was loaded last */
     uint64_t heard;
     int64_t last_heard;
     struct server *servers;
@@ -356,6 +356,8 @@ struct cluster {
     size_t next_look;                             /* node_tick goes on there: nodes, then VMs */
     size_t vms_awaited;                           /* have GPU servers, and have not said which programs run */
     uint64_t vms_digest;                          /* of the entitlements, as loaded last; 0: they are others now */
+    uint64_t vm_changes, vm_turn;                 /* of entitlements, so many; so often were they loaded again */
+    struct vm_reload *vm_reload;                  /* load.c; NULL: none is under way */
     struct ticket_signer *signer, *signer_before; /* keys.c */
     uint8_t ticket_key[TICKET_KEY_SIZE];
     struct old_key old_keys[TICKET_MAX_KEYS - 1]; /* newest first */
@@ -468,6 +470,7 @@ bool store_db_away(const struct cluster *, char *text, size_t size);
 /* ---- load.c: what is read from the DB ---- */
 int load_start(struct cluster *, char *error);
 void load_vms(struct cluster *); /* again */
+void load_end(struct cluster *); /* no more */
 
 /* ---- recovery.c ---- */
 bool recovery_wish_valid(const char *);     /* as an entitlement has it */

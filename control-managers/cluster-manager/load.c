@@ -18,7 +18,7 @@
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-enum { READY_MS = 10000, RELOAD_MS = 15000, EVENTS_LOADED = 1000 };
+enum { READY_MS = 10000, RELOAD_MS = 15000, AGAIN_MS = 1000, EVENTS_LOADED = 1000 };
 
 /* ---- entitlements, again ---- */
 
@@ -34,13 +34,108 @@ static void take_vm(struct cluster *cluster, const struct db_vm *row)
     else if (!vm)
         vm = vm_create(cluster, row);
     if (vm)
-        vm->seen = true;
+        vm->seen = cluster->vm_turn;
 }
+
+/* Entitlements that were loaded again: 20,000 take tens of milliseconds, so they are taken in slices. Whatever else
+   changes an entitlement meanwhile ends it, since the rows may be older: they are loaded once more. */
+struct vm_reload {
+    struct db_rows rows; /* a copy */
+    size_t next;
+    bool stays;       /* a VM that is gone from the DB is in use */
+    uint64_t changes; /* cluster->vm_changes, as this reload knows it */
+};
+
+enum { SLICE_NS = 1000000, SLICE_MS = 5 };
 
 static void reload_due(struct loop_timer *timer, void *context)
 {
     (void)timer;
     load_vms(context);
+}
+
+static void reload_end(struct cluster *cluster)
+{
+    struct vm_reload *reload = cluster->vm_reload;
+    cluster->vm_reload = NULL;
+    if (reload) {
+        free((void *)(uintptr_t)reload->rows.kinds);
+        free((void *)(uintptr_t)reload->rows.places);
+        free((void *)(uintptr_t)reload->rows.bytes);
+    }
+    free(reload);
+}
+
+void load_end(struct cluster *cluster)
+{
+    loop_timer_stop(&cluster->reload_vms);
+    reload_end(cluster);
+}
+
+static void *copy_of(const void *from, size_t size)
+{
+    void *copy = malloc(size + 1);
+    return copy ? memcpy(copy, from, size) : NULL;
+}
+
+/* false: no memory. */
+static bool reload_begin(struct cluster *cluster, const struct db_rows *rows)
+{
+    struct vm_reload *reload = calloc(1, sizeof *reload);
+    cluster->vm_reload = reload;
+    if (!reload)
+        return false;
+    reload->rows = (struct db_rows){
+        .count = rows->count,
+        .digest = rows->digest,
+        .size = rows->size,
+        .kinds = copy_of(rows->kinds, rows->count * sizeof *rows->kinds),
+        .places = copy_of(rows->places, rows->count * sizeof *rows->places),
+        .bytes = copy_of(rows->bytes, rows->size),
+    };
+    reload->changes = cluster->vm_changes;
+    cluster->vm_turn++;
+    return reload->rows.kinds && reload->rows.places && reload->rows.bytes;
+}
+
+/* One of the rows, and behind them one of the VMs that may be gone, from the last to the first. */
+static void reload_one(struct cluster *cluster, struct vm_reload *reload)
+{
+    union db_row row;
+    if (reload->next < reload->rows.count) {
+        db_rows_get(&reload->rows, reload->next++, &row);
+        take_vm(cluster, &row.vm);
+        return;
+    }
+    struct vm *vm = map_at(&cluster->vms, cluster->vms.count - 1 - (reload->next++ - reload->rows.count));
+    if (!vm || vm->seen == cluster->vm_turn)
+        return;
+    if (vm->server_count || vm->program_count) { /* it stays until it is not in use */
+        reload->stays = true;
+        return;
+    }
+    log_info("event=entitlement-gone vm=%s: it was removed from the resource DB", vm->row.name);
+    vm_destroy(cluster, vm);
+    reload->next--; /* the one before it has its place now, counted from the end */
+}
+
+static void reload_slice(struct loop_timer *timer, void *context)
+{
+    struct cluster *cluster = context;
+    struct vm_reload *reload = cluster->vm_reload;
+    const uint64_t until = uv_hrtime() + SLICE_NS;
+    bool whole = reload->changes == cluster->vm_changes;
+    while (whole && reload->next < reload->rows.count + cluster->vms.count && uv_hrtime() < until)
+        reload_one(cluster, reload);
+    reload->changes = cluster->vm_changes;
+    if (whole && reload->next < reload->rows.count + cluster->vms.count) {
+        loop_timer_start(cluster->loop, timer, SLICE_MS, reload_slice, cluster);
+        return;
+    }
+    cluster->vms_digest = whole && !reload->stays ? reload->rows.digest : 0;
+    reload_end(cluster);
+    loop_timer_start(cluster->loop, timer, whole ? RELOAD_MS : AGAIN_MS, reload_due, cluster);
+    queue_retry(cluster);
 }
 
 static void vms_loaded(void *context, int error, const char *why, const struct db_rows *rows)
@@ -52,39 +147,19 @@ static void vms_loaded(void *context, int error, const char *why, const struct d
     loop_timer_start(cluster->loop, &cluster->reload_vms, RELOAD_MS, reload_due, cluster);
     if (error) {
         log_warning("event=entitlements-not-read why=\"%s\"", why);
-        return;
-    }
-    if (cluster->vms_digest && rows->digest == cluster->vms_digest) { /* 20,000 take 30 ms */
+    } else if (cluster->vms_digest && rows->digest == cluster->vms_digest) {
         queue_retry(cluster);
-        return;
+    } else if (reload_begin(cluster, rows)) {
+        reload_slice(&cluster->reload_vms, cluster);
+    } else {
+        reload_end(cluster);
     }
-    for (size_t i = 0; i < cluster->vms.count; i++)
-        ((struct vm *)map_at(&cluster->vms, i))->seen = false;
-    for (size_t i = 0; i < rows->count; i++) {
-        union db_row row;
-        db_rows_get(rows, i, &row);
-        take_vm(cluster, &row.vm);
-    }
-    size_t count = cluster->vms.count;
-    void **vms = map_values(&cluster->vms);
-    bool stay = false;
-    for (size_t i = 0; vms && i < count; i++) {
-        struct vm *vm = vms[i];
-        bool used = vm->server_count || vm->program_count;
-        stay |= !vm->seen && used;
-        if (vm->seen || used)
-            continue;                           /* one that is gone but in use stays until it is not */
-        log_info("event=entitlement-gone vm=%s: it was removed from the resource DB", vm->row.name);
-        vm_destroy(cluster, vm);
-    }
-    cluster->vms_digest = vms && !stay ? rows->digest : 0;
-    free(vms);
-    queue_retry(cluster);
 }
 
 void load_vms(struct cluster *cluster)
 {
-    if (cluster->loading_vms || !cluster->loaded || cluster->stopping)
+    cluster->vm_changes += cluster->vm_reload != NULL; /* what is being taken may be too old for the one who asks */
+    if (cluster->loading_vms || cluster->vm_reload || !cluster->loaded || cluster->stopping)
         return;
     cluster->loading_vms = db_worker_load(cluster->db, DB_VM, 0, vms_loaded, cluster) == 0;
     if (!cluster->loading_vms)

@@ -322,7 +322,7 @@ static void free_everything(struct cluster *cluster)
     loop_timer_stop(&cluster->tick);
     loop_timer_stop(&cluster->policy);
     keys_close(cluster);
-    loop_timer_stop(&cluster->reload_vms);
+    load_end(cluster);
     loop_timer_stop(&cluster->retry_queue);
     loop_timer_stop(&cluster->cut_off);
     loop_timer_stop(&cluster->ages);

@@ -19,6 +19,7 @@ struct vm *vm_create(struct cluster *cluster, const struct db_vm *row)
     follow_add(&cluster->follow, &vm->followed, ADMIN_NEWS_VM);
     vm->cluster = cluster;
     cluster->vms_digest = 0;
+    cluster->vm_changes++;
     vm->row = *row;
     if (*row->address)
         map_put(&cluster->vm_addresses, row->address, vm);
@@ -34,6 +35,7 @@ void vm_rename_address(struct cluster *cluster, struct vm *vm, const struct db_v
             map_put(&cluster->vm_addresses, row->address, vm);
     }
     cluster->vms_digest = 0;
+    cluster->vm_changes++;
     vm->row = *row;
 }
 
@@ -59,6 +61,7 @@ void vm_destroy(struct cluster *cluster, struct vm *vm)
     if (vm_came(cluster, vm)) /* nobody waits for it any more */
         programs_gather(cluster);
     cluster->vms_digest = 0;
+    cluster->vm_changes++;
     while (vm->programs)
         program_destroy(cluster, vm->programs);
     while (vm->servers) {                       /* they go on until they are stopped, without an entitlement */

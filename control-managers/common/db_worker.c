@@ -73,7 +73,8 @@ static void tell_done(void *context)
 {
     struct db_job *job = context;
     if (job->loaded) {
-        struct db_rows rows = { job->row_count, job->row_kinds, job->row_places, job->row_bytes, job->row_digest };
+        struct db_rows rows = { job->row_count, job->row_kinds, job->row_places,
+                                job->row_bytes, job->row_size,  job->row_digest };
         job->loaded(job->context, job->error, job->why, &rows);
     } else if (job->done) {
         job->done(job->context, job->error, job->why);

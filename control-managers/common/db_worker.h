@@ -53,6 +53,7 @@ struct db_rows {
     const enum db_kind *kinds;
     const size_t *places; /* in bytes */
     const unsigned char *bytes;
+    size_t size;     /* in bytes */
     uint64_t digest; /* of all bytes: that of another load of the same rows is the same */
 };
 /* Rows are kept packed (db_fields.h), since those of a large cluster would take hundreds of megabytes otherwise. Of

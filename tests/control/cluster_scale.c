@@ -516,6 +516,9 @@ static void watch(void)
     unsigned ms = watch_ms ? watch_ms : targets ? WATCH_MS : 2000;
     char text[100];
     struct meter meter = meter_read();
+    struct holds begun = held_long();
+    printf("# until now the loop was held for more than 5 ms of processor time %ld times, for %.1f ms at most\n",
+           begun.worked, 1000 * begun.most);
     struct watched alone = work_for(ms, 0, 0);
     pid_t monitor = start_monitor(&port);
     if (!monitor || !port)
