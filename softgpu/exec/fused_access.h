@@ -274,8 +274,10 @@ FUSED bool find_shared_array(const struct exec_warp *w, const struct exec_insn *
     return true;
 }
 #elif defined __AVX2__
-/* Loads of shared memory: each lane's vector is one load of a scalar or a half register, and the elements of four lanes
-   change places. That takes less time than gathering loads do. */
+/* Loads of shared memory: threads that work together mostly read places near each other. Where those of eight lanes lie
+   within 64 bytes behind the first one's, these are loaded, and each lane picks its words from two registers. Else
+   each lane's vector is one load of a scalar or a half register, and the elements of four lanes change places. Both
+   take less time than gathering loads do. */
 
 /* The offsets of accesses of n aligned bytes by a full warp. False: the general handler has to look. */
 FUSED bool find_shared(const struct exec_warp *w, const struct exec_insn *i, unsigned n, uint32_t *o)
@@ -305,15 +307,45 @@ FUSED void has_read(struct exec_warp *w, const struct exec_insn *i)
         w->block->read = true;
 }
 
+/* n words of each lane. false: they are not near; nothing has been changed. Memory goes on for more than 64 bytes
+   behind the block's shared memory (block.c). */
+FUSED bool load_near(const unsigned char *shared, const uint32_t *o, unsigned n, void *const *d)
+{
+    enum { EIGHT = 8, NEAR = 64 };
+    const __m256i most = _mm256_set1_epi32((int)(NEAR - 4 * n)), *places = (const __m256i *)(const void *)o;
+    __m256i far = _mm256_setzero_si256();
+    for (unsigned l = 0; l < SG_LANES; l += EIGHT) {
+        const __m256i behind = _mm256_sub_epi32(_mm256_load_si256(places + l / EIGHT), _mm256_set1_epi32((int)o[l]));
+        far = _mm256_or_si256(far, _mm256_xor_si256(_mm256_max_epu32(behind, most), most));
+    }
+    if (!_mm256_testz_si256(far, far))
+        return false;
+    for (unsigned l = 0; l < SG_LANES; l += EIGHT) {
+        const __m256i *at = (const __m256i *)(const void *)(shared + o[l]);
+        const __m256i low = _mm256_loadu_si256(at), high = _mm256_loadu_si256(at + 1);
+        const __m256i behind = _mm256_sub_epi32(_mm256_load_si256(places + l / EIGHT), _mm256_set1_epi32((int)o[l]));
+        for (unsigned k = 0; k < n; k++) {
+            const __m256i which = _mm256_add_epi32(_mm256_srli_epi32(behind, 2), _mm256_set1_epi32((int)k));
+            const __m256i upper = _mm256_cmpgt_epi32(which, _mm256_set1_epi32(EIGHT - 1));
+            const __m256i x = _mm256_blendv_epi8(_mm256_permutevar8x32_epi32(low, which),
+                                                 _mm256_permutevar8x32_epi32(high, which), upper);
+            _mm256_store_si256((__m256i *)(void *)((uint32_t *)d[k] + l), x);
+        }
+    }
+    return true;
+}
+
 FUSED bool shared_load(struct exec_warp *w, const struct exec_insn *i)
 {
     _Alignas(64) uint32_t o[SG_LANES];
     if (!find_shared(w, i, 4, o))
         return false;
     const unsigned char *shared = w->block->shared;
-    uint32_t *d = (uint32_t *)(void *)(w->rows + i->d);
-    for (unsigned l = 0; l < SG_LANES; l++)
-        memcpy(&d[l], shared + o[l], 4);
+    void *row = w->rows + i->d;
+    uint32_t *d = row;
+    if (!load_near(shared, o, 1, &row))
+        for (unsigned l = 0; l < SG_LANES; l++)
+            memcpy(&d[l], shared + o[l], 4);
     has_read(w, i);
     return true;
 }
@@ -357,6 +389,10 @@ FUSED bool shared_load_vector(struct exec_warp *w, const struct exec_insn *i, un
         return false;
     for (unsigned k = 0; k < n; k++)
         d[k] = v->sink[k] ? sink : w->rows + v->to[k];
+    if (load_near(w->block->shared, o, n, d)) {
+        has_read(w, i);
+        return true;
+    }
     if (n == 2)
         load_pairs_of(w->block->shared, o, d);
     else

@@ -122,6 +122,14 @@ FUSED void load_param(struct exec_warp *w, const struct exec_insn *i)
     }
 }
 
+#ifdef __AVX2__
+/* Not inline: they would take registers from the loads (matmul of `make bench-softgpu` took 1.4 times as long). */
+#define APART static __attribute__((noinline))
+APART bool store_shared(struct exec_warp *w, const struct exec_insn *i) { return shared_store(w, i); }
+APART bool store_pairs(struct exec_warp *w, const struct exec_insn *i) { return shared_store_vector(w, i, 2); }
+APART bool store_fours(struct exec_warp *w, const struct exec_insn *i) { return shared_store_vector(w, i, 4); }
+#endif
+
 /* The instruction alone, for any lanes. */
 FUSED void general(struct exec_warp *w, const struct exec_insn *i)
 {
@@ -207,9 +215,9 @@ static void straight(struct exec_warp *w, const struct exec_insn *i)
         CASE_ACCESS(SHARED_LOAD, shared_load(w, i))
         CASE_ACCESS(SHARED_LOAD_2, shared_load_vector(w, i, 2))
         CASE_ACCESS(SHARED_LOAD_4, shared_load_vector(w, i, 4))
-        CASE_ACCESS(SHARED_STORE, shared_store(w, i))
-        CASE_ACCESS(SHARED_STORE_2, shared_store_vector(w, i, 2))
-        CASE_ACCESS(SHARED_STORE_4, shared_store_vector(w, i, 4))
+        CASE_ACCESS(SHARED_STORE, store_shared(w, i))
+        CASE_ACCESS(SHARED_STORE_2, store_pairs(w, i))
+        CASE_ACCESS(SHARED_STORE_4, store_fours(w, i))
 #endif
         case EXEC_STRAIGHT_REGION: {
             sg_jit_code *code = exec_region_code(w, i);
