@@ -1,33 +1,13 @@
 /*
- * access.c: accesses of memory by a full warp. Inline is the usual case: the lanes of each half of the warp side by
- * side, in the window (softgpu/memory.h) of the access before, or in shared memory, where they may also be at one
- * place. In every other case, which includes each fault, the interpreter does the instruction, before anything has been
+ * access.c: accesses of memory. Straight is the usual case: a full warp, the lanes of each half of it side by side, in
+ * the window (softgpu/memory.h) of the access before, or in shared memory, where they may also be at one place. Other
+ * cases are done lane by lane (lanes.c), or by the interpreter, which does those with a fault, before anything has been
  * changed. Accesses are volatile: as many as the kernel makes, in its order. What was looked up in the window stays
  * known until the next branch backward that ends the turn at the latest.
  */
 #include "softgpu/jit/compile.h"
 
 static bool is_load(uint8_t k) { return k >= EXEC_STRAIGHT_LOAD_8 && k <= EXEC_STRAIGHT_LOAD_16S; }
-static bool is_global(uint8_t k) { return k >= EXEC_STRAIGHT_LOAD_8 && k <= EXEC_STRAIGHT_STORE_64; }
-
-bool access_is_shared(const struct exec_insn *i)
-{
-    return i->known == EXEC_STRAIGHT_SHARED_LOAD || i->known == EXEC_STRAIGHT_SHARED_STORE;
-}
-
-bool access_is_store(const struct exec_insn *i)
-{
-    return i->known == EXEC_STRAIGHT_SHARED_STORE ||
-           (i->known >= EXEC_STRAIGHT_STORE_8 && i->known <= EXEC_STRAIGHT_STORE_64);
-}
-
-enum row_bits access_bits(const struct exec_insn *i)
-{
-    if (!is_global(i->known) && !access_is_shared(i))
-        return 0;
-    return i->size == 8 ? ROW_64 : ROW_32;
-}
-
 static LLVMValueRef all_equal(struct compiler *c, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef lanes = LLVMBuildBitCast(c->builder, LLVMBuildICmp(c->builder, LLVMIntEQ, a, b, ""), c->i32, "");
@@ -183,12 +163,6 @@ static LLVMValueRef fits(struct compiler *c, LLVMValueRef offset, unsigned bytes
     return LLVMBuildICmp(c->builder, LLVMIntULE, end, size, "");
 }
 
-static void has_read(struct compiler *c, const struct exec_insn *i)
-{
-    if (i->flags & EXEC_READS_SHARED)
-        store_to(c, LLVMConstInt(c->i8, true, false), address_of(c, c->block, offsetof(struct exec_block, read)), 1);
-}
-
 /* Where the first lane of each half is: offsets and addresses; whether both are aligned. */
 struct shared_place { LLVMValueRef offset[2], at[2], address[2], aligned; };
 
@@ -219,7 +193,7 @@ static void shared_load_same(struct compiler *c, const struct exec_insn *i, cons
         set_volatile(value[h]);
     }
     row_write(c, i->d, ROW_32, halves(c, value[0], value[1]));
-    has_read(c, i);
+    note_read(c, i);
 }
 
 static void shared(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
@@ -236,7 +210,7 @@ static void shared(struct compiler *c, const struct exec_insn *i, LLVMBasicBlock
     branch_mostly(c, both(c, beside, both_fit(c, &p, 4 * HALF)), steps, other);
     LLVMPositionBuilderAtEnd(b, steps);
     (store ? move_to : move_from)(c, i, p.address);
-    has_read(c, i);
+    note_read(c, i);
     LLVMBuildBr(b, behind);
     if (store)
         return;
@@ -248,16 +222,6 @@ static void shared(struct compiler *c, const struct exec_insn *i, LLVMBasicBlock
     LLVMBuildBr(b, behind);
 }
 
-void access_begin_some(struct compiler *c, LLVMValueRef lanes, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
-{
-    LLVMBuilderRef b = c->builder;
-    LLVMBasicBlockRef some = block_new(c, "some"), all = block_new(c, "all");
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, lanes, constant_32(c, 0), ""), behind, some);
-    LLVMPositionBuilderAtEnd(b, some);
-    branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, lanes, constant_32(c, UINT32_MAX), ""), all, rare);
-    LLVMPositionBuilderAtEnd(b, all);
-}
-
 bool emit_access(struct compiler *c, const struct exec_insn *i)
 {
     if (!access_bits(i))
@@ -265,12 +229,15 @@ bool emit_access(struct compiler *c, const struct exec_insn *i)
     LLVMBasicBlockRef rare = block_new(c, "rare"), behind = block_new(c, "accessed");
     LLVMValueRef lanes = lanes_that_act(c, i);
     if (lanes)
-        access_begin_some(c, lanes, rare, behind);
+        begin_some(c, lanes, rare, behind);
     if (access_is_shared(i))
         shared(c, i, rare, behind);
     else
         global(c, i, rare, behind);
+    LLVMBasicBlockRef step = block_new(c, "step");
     LLVMPositionBuilderAtEnd(c->builder, rare);
+    lanes_access(c, i, lanes, step, behind);
+    LLVMPositionBuilderAtEnd(c->builder, step);
     rows_step(c, i);
     LLVMBuildBr(c->builder, behind);
     LLVMPositionBuilderAtEnd(c->builder, behind);

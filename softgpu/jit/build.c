@@ -60,3 +60,19 @@ void build_begin(struct compiler *c)
                                 constant_32(c, 2000), constant_32(c, 1) };
     c->rare = LLVMMDNodeInContext(c->context, weights, 3);
 }
+
+void note_read(struct compiler *c, const struct exec_insn *i)
+{
+    if (i->flags & EXEC_READS_SHARED)
+        store_to(c, LLVMConstInt(c->i8, true, false), address_of(c, c->block, offsetof(struct exec_block, read)), 1);
+}
+
+void begin_some(struct compiler *c, LLVMValueRef lanes, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMBasicBlockRef some = block_new(c, "some"), all = block_new(c, "all");
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, lanes, constant_32(c, 0), ""), behind, some);
+    LLVMPositionBuilderAtEnd(b, some);
+    branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, lanes, constant_32(c, UINT32_MAX), ""), all, rare);
+    LLVMPositionBuilderAtEnd(b, all);
+}

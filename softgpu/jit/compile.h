@@ -10,7 +10,8 @@
  *   build.c       what they build instructions of LLVM with
  *   emit.c        the walk over the instructions: branches, the budget, calls of the interpreter
  *   arithmetic.c  what arithmetic becomes
- *   access.c      accesses of memory: the usual case inline, every other one by the interpreter
+ *   access.c      accesses of memory: the usual case inline
+ *   lanes.c       and lane by lane in other cases; the interpreter does what is left
  *
  * A row of registers is a variable on the stack of the code, which LLVM turns into vector registers. All rows are
  * loaded from the frame at the beginning. Where the code ends, those go back that the region writes and the function
@@ -70,6 +71,7 @@ struct compiler {
     struct sg_jit_places *places;     /* of code for some lanes, else NULL; and where lanes arrive at each */
     LLVMBasicBlockRef arrive[SG_JIT_PLACES];
     LLVMValueRef active;              /* variable: the lanes that run */
+    LLVMValueRef lane_places, lane_cells; /* variables of an access lane by lane */
     LLVMValueRef rare;                /* branch weights: the second way is hardly ever taken */
     struct row_variable *rows;
     uint32_t row_count, row_room;
@@ -85,6 +87,22 @@ static inline struct row_variable *row_first(const struct compiler *c, exec_sour
 {
     const uint32_t k = c->bucket[bucket_of(at)];
     return k ? &c->rows[k - 1] : NULL;
+}
+
+static inline bool access_is_shared(const struct exec_insn *i)
+{
+    return i->known == EXEC_STRAIGHT_SHARED_LOAD || i->known == EXEC_STRAIGHT_SHARED_STORE;
+}
+static inline bool access_is_store(const struct exec_insn *i)
+{
+    return i->known == EXEC_STRAIGHT_SHARED_STORE ||
+           (i->known >= EXEC_STRAIGHT_STORE_8 && i->known <= EXEC_STRAIGHT_STORE_64);
+}
+/* The width of the row that the load or store moves; 0: this compiler leaves the access to the interpreter. */
+static inline enum row_bits access_bits(const struct exec_insn *i)
+{
+    const bool global = i->known >= EXEC_STRAIGHT_LOAD_8 && i->known <= EXEC_STRAIGHT_STORE_64;
+    return !global && !access_is_shared(i) ? 0 : i->size == 8 ? ROW_64 : ROW_32;
 }
 
 /* region.c: fills in_region, and has_runs. false: there is nothing to gain. */
@@ -160,6 +178,10 @@ LLVMValueRef constant_64(const struct compiler *, uint64_t);
 LLVMValueRef address_of(struct compiler *, LLVMValueRef base, uint64_t offset);
 LLVMValueRef load_from(struct compiler *, LLVMTypeRef, LLVMValueRef address, unsigned align);
 LLVMValueRef store_to(struct compiler *, LLVMValueRef value, LLVMValueRef address, unsigned align);
+/* Goes on in `behind` for no lane, in what is written next for all, in `rare` for some. */
+void begin_some(struct compiler *, LLVMValueRef lanes, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind);
+/* Notes that the block has read shared memory, where that matters. */
+void note_read(struct compiler *, const struct exec_insn *);
 /* A value in each lane, of 32 or 64 bits. */
 LLVMValueRef splat(struct compiler *, LLVMValueRef);
 
@@ -172,12 +194,12 @@ struct arithmetic_form { enum row_bits d, s[3]; bool selects; };
 const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *);
 
 /* access.c: false, as above. */
-/* Nothing for no lane; what is written next for all; the interpreter for some. */
-void access_begin_some(struct compiler *, LLVMValueRef lanes, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind);
 bool emit_access(struct compiler *, const struct exec_insn *);
-/* The width of the row that the load or store moves; 0: this compiler leaves the access to the interpreter. */
-enum row_bits access_bits(const struct exec_insn *);
-bool access_is_store(const struct exec_insn *);
-bool access_is_shared(const struct exec_insn *);
+/* lanes.c: makes its variables, at the beginning of the code. */
+void lanes_begin(struct compiler *);
+/* Writes an access by these lanes, of which there are some; NULL: by all. Goes on in `behind`, or in `step`, where the
+   interpreter has to do it. */
+void lanes_access(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, LLVMBasicBlockRef step,
+                  LLVMBasicBlockRef behind);
 
 #endif

@@ -232,6 +232,7 @@ bool emit_region(struct compiler *c, const char *name)
     if (c->failed)
         return false;
     rows_begin(c);
+    lanes_begin(c);
     if (c->places)
         places_begin(c);
     for (uint32_t k = 0; k < count; k++)

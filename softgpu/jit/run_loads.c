@@ -287,7 +287,7 @@ bool run_store_emit(struct compiler *c, const struct exec_insn *i)
     LLVMBasicBlockRef rare = block_new(c, "rare"), right = block_new(c, "right"), behind = block_new(c, "stored");
     LLVMValueRef lanes = lanes_that_act(c, i);
     if (lanes)
-        access_begin_some(c, lanes, rare, behind);
+        begin_some(c, lanes, rare, behind);
     const struct run_load x = { .at = i->s[0], .bytes = 4 * n, .narrow = is_narrow(i), .least = i->offset,
                                 .most = i->offset };
     LLVMValueRef size = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared_size)), 8),

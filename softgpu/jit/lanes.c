@@ -1,0 +1,153 @@
+/*
+ * lanes.c: accesses of memory lane by lane, in a loop: where lanes are not side by side, or only some take part. All of
+ * them must be right before the first is made: aligned, and in shared memory or in one granule of the window where the
+ * warp was last. Else the interpreter does the instruction.
+ */
+#include "softgpu/jit/compile.h"
+
+#include <string.h>
+
+#define GRANULE_REST ((UINT64_C(1) << SG_GRANULE_SHIFT) - 1)
+
+/* The value of a variable of `begin`, one cell for each lane, as an address. */
+static LLVMValueRef place(struct compiler *c, LLVMValueRef variable)
+{
+    return LLVMBuildPtrToInt(c->builder, variable, c->i64, "");
+}
+
+void lanes_begin(struct compiler *c)
+{
+    c->lane_places = LLVMBuildAlloca(c->builder, c->row64, "places");
+    c->lane_cells = LLVMBuildAlloca(c->builder, c->row64, "cells");
+    LLVMSetAlignment(c->lane_places, 64);
+    LLVMSetAlignment(c->lane_cells, 64);
+}
+
+static LLVMValueRef first_of(struct compiler *c, LLVMValueRef lanes)
+{
+    unsigned id = LLVMLookupIntrinsicID("llvm.cttz", strlen("llvm.cttz"));
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, id, &c->i32, 1);
+    LLVMTypeRef types[2] = { c->i32, c->i1 };
+    LLVMValueRef arguments[2] = { lanes, LLVMConstInt(c->i1, true, false) }; /* there is one */
+    LLVMValueRef lane = LLVMBuildCall2(c->builder, LLVMFunctionType(c->i32, types, 2, false), f, arguments, 2, "");
+    return LLVMBuildZExt(c->builder, lane, c->i64, "");
+}
+
+static LLVMValueRef cell_of(struct compiler *c, LLVMValueRef variable, LLVMValueRef lane, unsigned bytes)
+{
+    LLVMValueRef offset = LLVMBuildMul(c->builder, lane, constant_64(c, bytes), "");
+    return LLVMBuildAdd(c->builder, place(c, variable), offset, "");
+}
+
+/* Goes on in `step` if one of the lanes is among the wrong ones. */
+static void leave_if(struct compiler *c, LLVMValueRef wrong, LLVMValueRef lanes, LLVMBasicBlockRef step)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef mask = LLVMBuildAnd(b, LLVMBuildBitCast(b, wrong, c->i32, ""), lanes, "");
+    LLVMBasicBlockRef right = block_new(c, "right");
+    branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, mask, constant_32(c, 0), ""), right, step);
+    LLVMPositionBuilderAtEnd(b, right);
+}
+
+static LLVMValueRef some_bits(struct compiler *c, LLVMValueRef row, uint64_t bits)
+{
+    LLVMTypeRef type = LLVMTypeOf(row);
+    LLVMValueRef mask = splat(c, type == c->row64 ? constant_64(c, bits) : constant_32(c, bits));
+    return LLVMBuildICmp(c->builder, LLVMIntNE, LLVMBuildAnd(c->builder, row, mask, ""), LLVMConstNull(type), "");
+}
+
+static void check_global(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef step)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef at = LLVMBuildAdd(b, row_read(c, i->s[0], ROW_64), splat(c, constant_64(c, (uint64_t)i->offset)), "");
+    store_to(c, at, place(c, c->lane_places), 64);
+    LLVMValueRef window = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, near)), 8),
+                 base = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, base)), 8),
+                 size = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, size)), 8),
+                 rights = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, rights)), 8);
+    LLVMValueRef first = load_from(c, c->i64, cell_of(c, c->lane_places, first_of(c, lanes), 8), 8),
+                 offset = LLVMBuildSub(b, first, base, "");
+    LLVMBasicBlockRef inside = block_new(c, "inside"), granule = block_new(c, "granule");
+    LLVMValueRef before = LLVMBuildAnd(b, offset, constant_64(c, ~GRANULE_REST), ""),
+                 begins = LLVMBuildICmp(b, LLVMIntULT, offset, size, ""),
+                 left = LLVMBuildSub(b, size, before, ""),
+                 whole = LLVMBuildICmp(b, LLVMIntUGT, left, constant_64(c, GRANULE_REST), "");
+    branch_mostly(c, LLVMBuildAnd(b, begins, whole, ""), inside, step);
+    LLVMPositionBuilderAtEnd(b, inside);
+    LLVMValueRef begin = LLVMBuildAdd(b, base, before, "");
+    LLVMValueRef within = LLVMBuildSub(b, at, splat(c, begin), "");
+    leave_if(c, some_bits(c, within, ~GRANULE_REST | (i->size - 1u)), lanes, step);
+    LLVMValueRef index = LLVMBuildLShr(b, offset, constant_64(c, SG_GRANULE_SHIFT), ""),
+                 has = load_from(c, c->i8, LLVMBuildAdd(b, rights, index, ""), 1);
+    LLVMValueRef device = load_from(c, c->i32, address_of(c, c->warp, offsetof(struct exec_warp, granule_device)), 4),
+                 wanted = constant_32(c, access_is_store(i) ? SG_WRITE : SG_READ);
+    LLVMValueRef own = LLVMBuildLShr(b, LLVMBuildZExt(b, has, c->i32, ""),
+                                     LLVMBuildShl(b, device, constant_32(c, 1), ""), "");
+    branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, own, wanted, ""), wanted, ""), granule, step);
+    LLVMPositionBuilderAtEnd(b, granule);
+}
+
+static void check_shared(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef step)
+{
+    LLVMBuilderRef b = c->builder;
+    const bool narrow = i->flags & EXEC_ADDRESS_32;
+    LLVMValueRef a = row_read(c, i->s[0], narrow ? ROW_32 : ROW_64);
+    if (!narrow)
+        a = LLVMBuildTrunc(b, a, c->row32, "");
+    LLVMValueRef at = LLVMBuildAdd(b, a, splat(c, constant_32(c, (uint32_t)i->offset)), ""),
+                 end = LLVMBuildAdd(b, at, splat(c, constant_32(c, i->size)), "");
+    LLVMValueRef size = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared_size)), 8);
+    LLVMValueRef beyond = LLVMBuildICmp(b, LLVMIntUGT, end, splat(c, LLVMBuildTrunc(b, size, c->i32, "")), "");
+    leave_if(c, LLVMBuildOr(b, beyond, some_bits(c, at, 0x80000000u | (i->size - 1u)), ""), lanes, step);
+    LLVMValueRef shared = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared)), 8);
+    LLVMValueRef all = LLVMBuildAdd(b, LLVMBuildZExt(b, at, c->row64, ""), splat(c, shared), "");
+    store_to(c, all, place(c, c->lane_places), 64);
+}
+
+/* One lane's access: from or to its cell. */
+static void move(struct compiler *c, const struct exec_insn *i, LLVMValueRef lane)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMTypeRef type = LLVMIntTypeInContext(c->context, 8u * i->size), cell_type = i->size == 8 ? c->i64 : c->i32;
+    const bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
+    LLVMValueRef at = load_from(c, c->i64, cell_of(c, c->lane_places, lane, 8), 8),
+                 cell = cell_of(c, c->lane_cells, lane, i->size == 8 ? 8 : 4);
+    if (access_is_store(i)) {
+        LLVMValueRef value = load_from(c, cell_type, cell, 4);
+        LLVMSetVolatile(store_to(c, i->size < 4 ? LLVMBuildTrunc(b, value, type, "") : value, at, i->size), true);
+        return;
+    }
+    LLVMValueRef value = load_from(c, type, at, i->size);
+    LLVMSetVolatile(value, true);
+    if (i->size < 4)
+        value = LLVMBuildCast(b, sign ? LLVMSExt : LLVMZExt, value, cell_type, "");
+    store_to(c, value, cell, 4);
+}
+
+void lanes_access(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef step,
+                  LLVMBasicBlockRef behind)
+{
+    LLVMBuilderRef b = c->builder;
+    const enum row_bits bits = access_bits(i);
+    const bool store = access_is_store(i);
+    if (!lanes)
+        lanes = constant_32(c, UINT32_MAX);
+    (access_is_shared(i) ? check_shared : check_global)(c, i, lanes, step);
+    /* lanes that do not load keep what they have */
+    store_to(c, row_read(c, store ? i->s[1] : i->d | EXEC_BASE_FRAME, bits), place(c, c->lane_cells), 64);
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(b), loop = block_new(c, "lane"), done = block_new(c, "lanes");
+    LLVMBuildBr(b, loop);
+    LLVMPositionBuilderAtEnd(b, loop);
+    LLVMValueRef left = LLVMBuildPhi(b, c->i32, "");
+    move(c, i, first_of(c, left));
+    LLVMValueRef rest = LLVMBuildAnd(b, left, LLVMBuildSub(b, left, constant_32(c, 1), ""), "");
+    LLVMAddIncoming(left, &lanes, &from, 1);
+    LLVMAddIncoming(left, &rest, &loop, 1);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, rest, constant_32(c, 0), ""), done, loop);
+    LLVMPositionBuilderAtEnd(b, done);
+    if (!store && access_is_shared(i))
+        note_read(c, i);
+    if (!store)
+        row_write(c, i->d, bits, load_from(c, bits == ROW_64 ? c->row64 : c->row32, place(c, c->lane_cells), 64));
+    LLVMBuildBr(b, behind);
+}
