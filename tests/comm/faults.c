@@ -21,7 +21,7 @@
 enum fault { NONE, KILLED, STOPPED, ABORTED, LEFT, DIFFERS, STAYS_AWAY, CONNECTION, FAULTS };
 static const char *const names[FAULTS] = { "none", "killed", "stopped", "aborts", "leaves", "calls something else",
                                            "stays away", "a connection breaks" };
-enum { MOST = 5, CALLS = 60, SILENCE_S = 2, CALL_MS = 1500, HANGS_S = 60 };
+enum { MOST = 5, CALLS = 60, SILENCE_S = 2, CALL_MS = 4000, HANGS_S = 60 };
 enum end { ENDED_WELL, FAILED, WRONG_RESULT, LEAKED, BROKEN };
 
 int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
