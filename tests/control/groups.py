@@ -24,7 +24,7 @@ from testlib import Failed, ok, story, until  # noqa: E402
 ALL = sys.argv[3:] == ["all"]
 BIN, PROGRAM = (os.path.abspath(p) for p in sys.argv[1:3])
 POINTS = ("taken", "shut", "sealed", "permitted", "settled")
-SOME = {("client-manager", "sealed"), ("member", "shut"), ("member", "sealed")}
+SOME = {("client-manager", "sealed"), ("member", "shut"), ("member", "sealed"), ("target", "sealed")}
 
 
 class Member(moves.Program):
@@ -136,7 +136,7 @@ def cell(cluster, party, point):
     ring.end()
     until(lambda: not cluster.rows("program", "list"), "the programs have ended", 40)
     shutil.rmtree(hold.folder)
-    if party == "client-manager":
+    if party in ("client-manager", "target"):
         assert node == here or point in ("permitted", "settled"), (point, node)
     ok(f"killed at {point}: {party}: all that live are on {'the old' if node == here else 'the new'} node")
 
@@ -144,8 +144,10 @@ def cell(cluster, party, point):
 def killed():
     with Cluster() as cluster:
         cluster.run("vm", "set", "local", "--grouping", "on")
-        for party in ("client-manager", "cluster-manager", "member", "target-node"):
+        for party in ("client-manager", "cluster-manager", "member", "target-node", "target"):
             for point in POINTS:
+                if party == "target" and point in ("permitted", "settled"):
+                    continue  # they are there, and lose their session with it
                 if ALL or (party, point) in SOME:
                     cell(cluster, party, point)
 

@@ -80,6 +80,8 @@ TESTS += $(foreach m,$(filter unix,$(TESTS_CORE_MODES)),\
     "$(BUILD)/tests/core_moves_settings $m $(BIN)/cricket-rpc-server suspend")
 TESTS += $(foreach m,$(filter unix tcp,$(TESTS_CORE_MODES)),\
     "$(BUILD)/tests/core_moves_group $m $(BIN)/cricket-rpc-server")
+LONG_TESTS += $(foreach m,$(filter unix tcp,$(TESTS_CORE_MODES)),\
+    "env FLYT_SOFTGPU_CHAOS=5 $(BUILD)/tests/core_moves_group $m $(BIN)/cricket-rpc-server")
 # Without what moves are quicker by: bytes pass through the program's process, calls order their memory themselves, and
 # threads that wait sleep at once.
 TESTS += $(foreach m,$(filter direct,$(TESTS_CORE_MOVES_MODES)),\

@@ -237,7 +237,8 @@ void move_link_end(struct move *move, struct move_link *link)
 /* This is the last moment at which the move may be called off. */
 bool move_permitted(struct move *move)
 {
-    move_hold("sealed");
+    if (!move->group)
+        move_hold("sealed");
     move_pace_phase(move, MOVE_SWITCHES, false);
     bool permitted = move->group ? !move_meet(move, CORE_MEETS_SEALED)
                                  : !move->order->number || manager_permits_move(move->order->number);
@@ -252,6 +253,8 @@ int move_ask_cluster(struct move *move)
     movable_args args = { .able = FLYT_ABLE_SHARES };
     movable_result result;
     memset(&result, 0, sizeof result);
+    if (move->group)
+        move_hold("sealed");
     if (!move->group && !move_permitted(move))
         return move_refuse(move, CORE_NOT_READY, "it was called off");
     int code = wire_call(&core_session, FLYT_MOVABLE, (xdrproc_t)xdr_movable_args, &args,
