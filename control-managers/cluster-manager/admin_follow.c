@@ -13,8 +13,9 @@
 
 /* A slice ends after so long, and the clock is read once for so many things. A follower waits so long at most. */
 enum { SLICE_US = 1000, AT_A_TIME = 32, LOOK_MS = 10000, MINUTE_US = 60000000 };
-/* A page is full when its rows have so many bytes, whatever their number. */
-enum { PAGE_BYTES = 512 * 1024, ROW_BYTES = 1024 * 1024 };
+/* A page is full when its rows have so many bytes, whatever their number, or when a slice is over: encoding and sending
+   them takes about as long again. */
+enum { PAGE_BYTES = 128 * 1024, ROW_BYTES = 1024 * 1024 };
 
 /* A page of the answer, with the memory that its rows point to. */
 struct page {
@@ -187,9 +188,12 @@ static void answer_follow(struct cluster_session *session)
                                    .news = { 0, page->news } };
     static char nothing[1];
     size_t bytes = 0, at = follow_behind(follow, session->after);
+    const int64_t until = clock_us() + SLICE_US;
     result.anew = session->after > follow->last || (session->after && session->listing.known < follow->forgotten);
     for (; !result.anew && at < follow->entries && result.news.news_len < CTL_MAX_PAGE && bytes < PAGE_BYTES; at++) {
         const struct follow_entry *entry = &follow->journal[at];
+        if (result.news.news_len && result.news.news_len % AT_A_TIME == 0 && clock_us() >= until)
+            break;
         if (entry->thing) {
             row_of(cluster, entry->thing, page, result.news.news_len++);
             bytes += entry->thing->size;
