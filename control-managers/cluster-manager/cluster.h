@@ -141,8 +141,6 @@ struct server {
     size_t program_count;
     unsigned reserved, leaving; /* so many programs move here, and away: moving.h */
     unsigned awaited;           /* so many programs have it as a further server, and do not use it yet */
-    uint64_t set;               /* the programs of its VM that have it have all servers with this number; 0: only it */
-    bool spread;                /* as its VM was entitled when it was placed (not known of an adopted one) */
     struct server *twin;        /* servers_count_once; NULL: none */
     uint32_t twin_sms;          /* what of both is counted once */
     uint64_t twin_memory;
@@ -204,7 +202,6 @@ struct program {
     struct server *server; /* NULL: in the queue, or lost */
     struct server *more[PROGRAM_MORE]; /* its servers on further nodes, until a part of it uses them; NULL: none now */
     size_t more_count;
-    uint64_t lead;         /* the program of which it is a part (CLIENT_PART); 0: none */
     struct used *used;     /* what it has used there; NULL: nothing yet */
     uint64_t revoked;      /* the server that accepts no new connection of it any more; 0: none */
     const char *leaving;   /* while it is detached: "WORD: why", for its row of usage; NULL: it is not known */
@@ -498,8 +495,11 @@ struct server *server_place(struct cluster *, struct program *, const struct pla
 /* A server on each node of the set, which the program has from now on: it is attached to the first one. CTL_OK, or why
    not, with nothing changed but servers that end. */
 ctl_code servers_place_set(struct cluster *, struct program *, const struct place_set *, bool shared, char *text);
-/* The program has this server and, of a set, the others with its number. */
+/* The program has this server and, if it is the first one of a set, the others. */
 void program_takes(struct program *, struct server *);
+/* After a restart, or when a client manager is back: the servers that a process uses by its parts are not there for
+   further ones. */
+void programs_know_parts(struct vm *);
 /* All servers that it has, and that no part of it uses yet, serve. */
 bool program_is_served(const struct program *);
 /* It does not need its further servers any more. Those that nobody needs end. */

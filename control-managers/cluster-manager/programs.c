@@ -367,7 +367,6 @@ void client_handle_part(struct conn *conn, struct loop_call *call, void *object)
     if (server && program) {
         lead->more[args->part - 1] = NULL;
         server->awaited--;
-        program->lead = lead->id;
         program_attach(program, server);
         program_runs(vm->cluster, program);
     }
@@ -485,7 +484,7 @@ static void adopt(struct cluster *cluster, struct vm *vm, const client_running *
         if (running->server == CLIENT_SUSPENDED) {
             moving_named_suspended(cluster, program);
         } else if (server) {
-            program_attach(program, server);
+            program_takes(program, server);
             loop_timer_stop(&server->timer);
             program->state = ADMIN_PROGRAM_RUNNING;
         } else if (running->server) {
@@ -584,6 +583,7 @@ void client_handle_register(struct conn *conn, struct loop_call *call, void *obj
     end_unnamed(cluster, vm, args);
     map_free(&vm->by_key);                      /* a client manager that began anew counts anew */
     adopt_all(cluster, vm, args);
+    programs_know_parts(vm);
     const bool last = vm_came(cluster, vm);
     vm->named = true;
     usage_named(cluster, vm);

@@ -27,7 +27,7 @@ static bool set_is_whole(const struct program *program, const struct server *fir
 {
     size_t gpus = 0;
     for (const struct server *server = program->vm->servers; server; server = server->vm_next) {
-        if (server->set != first->set)
+        if (server->row.set != first->row.set)
             continue;
         if (!may_share(program, server))
             return false;
@@ -41,23 +41,16 @@ static struct server *shared_server(const struct program *program)
 {
     for (struct server *server = program->vm->servers; server; server = server->vm_next)
         if (may_share(program, server) &&
-            (!server->set || (server->set == server->row.id && set_is_whole(program, server))))
+            (!server->row.set || (server->row.set == server->row.id && set_is_whole(program, server))))
             return server;
     return NULL;
-}
-
-/* A set after a restart: its servers are adopted, and whose they are is not known any more. */
-static bool is_part(const struct server *server, const struct place_request *request)
-{
-    return server->adopted && !server->set && server->gpu_count < request->gpus;
 }
 
 /* A server with other limits was started before the entitlement changed. */
 static bool has_limits(const struct server *server, const struct place_request *request)
 {
-    return (server->set || server->gpu_count == request->gpus) &&
-           (server->adopted || server->spread == request->spread) && server->row.sms == request->sms &&
-           server->row.memory == request->memory &&
+    return (server->row.set || server->gpu_count == request->gpus) && server->row.spread == request->spread &&
+           server->row.sms == request->sms && server->row.memory == request->memory &&
            server->row.sharing & request->accepted;
 }
 
@@ -98,8 +91,6 @@ ctl_code server_try(struct cluster *cluster, struct program *program, char *text
         idle_own_give_way(vm, "what its VM is entitled to has changed");
         server = NULL;
     }
-    if (server && is_part(server, &request))
-        server = NULL;
     if (!server) {
         if (!server_within_entitlement(vm, &request))
             idle_own_give_way(vm, "its VM's programs have servers of their own now");

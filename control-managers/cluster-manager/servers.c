@@ -168,8 +168,9 @@ const char *server_network_address(const struct server *server)
     return found;
 }
 
-struct server *server_place(struct cluster *cluster, struct program *program, const struct place_gang *place,
-                            bool shared)
+/* set: NULL where the server is of none; else the set's number, or 0 there, and the server becomes its first one. */
+static struct server *place_in(struct cluster *cluster, struct program *program, const struct place_gang *place,
+                               bool shared, uint64_t *set)
 {
     struct vm *vm = program->vm;
     struct db_server row = { .id = cluster_new_id(cluster),
@@ -178,7 +179,10 @@ struct server *server_place(struct cluster *cluster, struct program *program, co
                              .memory = place->of[0].memory,
                              .program = shared ? 0 : program->id,
                              .state = CTL_SERVER_STARTING,
-                             .created = loop_time() };
+                             .created = loop_time(),
+                             .spread = vm->row.spread };
+    if (set)
+        row.set = *set = *set ? *set : row.id;
     snprintf(row.vm, sizeof row.vm, "%s", vm->row.name);
     name_gpus(cluster, place, &row);
     struct durable *durable = malloc(sizeof *durable);
@@ -200,9 +204,17 @@ struct server *server_place(struct cluster *cluster, struct program *program, co
     return map_get_id(&cluster->servers, row.id);       /* refused at once, it is gone again */
 }
 
+struct server *server_place(struct cluster *cluster, struct program *program, const struct place_gang *place,
+                            bool shared)
+{
+    return place_in(cluster, program, place, shared, NULL);
+}
+
 /* ---- sets ---- */
 
-bool program_has_set(const struct program *program) { return program->more_count || program->lead; }
+bool program_has_set(const struct program *program) { return program->server && program->server->row.set; }
+
+static bool is_first(const struct server *server) { return server->row.set && server->row.set == server->row.id; }
 
 bool program_is_served(const struct program *program)
 {
@@ -215,14 +227,32 @@ bool program_is_served(const struct program *program)
 void program_takes(struct program *program, struct server *server)
 {
     program->more_count = 0;
-    for (struct server *other = server && server->set ? program->vm->servers : NULL; other; other = other->vm_next)
-        if (other != server && other->set == server->set && program->more_count < PROGRAM_MORE) {
-            program->more[program->more_count++] = other;
-            other->awaited++;
-            if (other->state == CTL_SERVER_RUNNING)
+    for (struct server *other = server && is_first(server) ? program->vm->servers : NULL; other; other = other->vm_next)
+        if (other != server && other->row.set == server->row.set && program->more_count < PROGRAM_MORE) {
+            program->more[program->more_count++] = other->stopping ? NULL : other;
+            other->awaited += !other->stopping;
+            if (other->state == CTL_SERVER_RUNNING && !other->stopping)
                 loop_timer_stop(&other->timer); /* a grace period */
         }
     program_attach(program, server);
+}
+
+static void part_has(struct program *lead, const struct server *server)
+{
+    for (size_t i = 0; i < lead->more_count; i++)
+        if (lead->more[i] == server) {
+            lead->more[i]->awaited--;
+            lead->more[i] = NULL;
+        }
+}
+
+void programs_know_parts(struct vm *vm)
+{
+    for (struct program *part = vm->programs; part; part = part->vm_next)
+        for (struct program *lead = program_has_set(part) && !is_first(part->server) ? vm->programs : NULL; lead;
+             lead = lead->vm_next)
+            if (lead->more_count && lead->pid == part->pid && lead->uid == part->uid)
+                part_has(lead, part->server);
 }
 
 void program_leaves_set(struct cluster *cluster, struct program *program)
@@ -243,15 +273,12 @@ ctl_code servers_place_set(struct cluster *cluster, struct program *program, con
                            char *text)
 {
     struct server *first = NULL;
+    uint64_t set = 0;
     bool placed = true;
     for (size_t i = 0; i < place->count && placed; i++) {
-        struct server *server = server_place(cluster, program, &place->of[i], shared);
+        struct server *server = place_in(cluster, program, &place->of[i], shared, place->count > 1 ? &set : NULL);
         placed = server != NULL;
         first = first ? first : server;
-        if (placed && place->count > 1)
-            server->set = first->row.id;
-        if (placed)
-            server->spread = program->vm->row.spread;
     }
     if (placed) {
         program_takes(program, first);
@@ -259,7 +286,7 @@ ctl_code servers_place_set(struct cluster *cluster, struct program *program, con
     }
     for (struct server *server = program->vm->servers, *next; first && server; server = next) {
         next = server->vm_next;
-        if (server == first || server->set == first->row.id)
+        if (server == first || server->row.set == first->row.id)
             server_stop(cluster, server, CTL_OK, "not all GPU servers of its program could be placed");
     }
     return (ctl_code)explain(text, CTL_INTERNAL, "no memory, or the resource DB cannot take more changes at present");

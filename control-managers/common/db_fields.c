@@ -52,6 +52,8 @@ static const struct db_field server_fields[] = {
     NUMBER(db_server, program, "program", "program"),
     NUMBER(db_server, state, "state", "state"),
     NUMBER(db_server, created, "created", "created"),
+    NUMBER(db_server, set, "of_set", "set"),
+    FLAG(db_server, spread, "spread", "spread"),
 };
 static const struct db_field event_fields[] = {
     NUMBER(db_event, number, "number", "_id"),

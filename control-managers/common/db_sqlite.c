@@ -56,6 +56,8 @@ static const char *const migrations[] = {
     "ALTER TABLE nodes ADD COLUMN gpus TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE vms ADD COLUMN recovery TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE vms ADD COLUMN spread INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE servers ADD COLUMN of_set INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE servers ADD COLUMN spread INTEGER NOT NULL DEFAULT 0",
 };
 enum { MIGRATIONS = sizeof migrations / sizeof migrations[0] };
 

@@ -6,6 +6,8 @@
  *   before; all GPUs move together or not at all; live limits hold on each GPU
  * shows: many-gpus: servers on several nodes for one program are granted when all of them run, and else none; a part
  *   takes its server once; none of them moves; what a client manager of the release before cannot use is refused
+ * shows: many-gpus: a cluster manager that was started again knows which servers are one set, and which of them a part
+ *   uses: further programs of the VM share them, and nothing moves
  */
 #include "tests/control/cluster_rig.h"
 
@@ -142,8 +144,8 @@ static void part_answered(void *context, int error, const char *why, void *objec
 
 static ctl_code take_part(const struct fake_program *lead, uint64_t key, unsigned part)
 {
-    const client_part_args args = { .prog = { .key = key, .executable = (char *)"/bin/program" }, .lead = lead->key,
-                                    .part = part };
+    const client_part_args args = { .prog = { .key = key, .pid = 100, .executable = (char *)"/bin/program" },
+                                    .lead = lead->key, .part = part };
     part_answer.count = 0;
     assert_int_equal(link_call(many.link, CLIENT_PART, &args, SOON_MS, part_answered, NULL, NULL), 0);
     rig_until(part_answer.count, SOON_MS);
@@ -161,6 +163,16 @@ static void begin_two(uint32_t minor)
     many.minor = minor;
     client_open(&many);
     rig_until(many.registered, SOON_MS);
+}
+
+static void stays(uint64_t program)
+{
+    const admin_move_args move = { .prog = program };
+    admin_move_result moved;
+    admin_call(ADMIN_MOVE, &move, &moved);
+    assert_int_equal(moved.status.code, CTL_NOT_SUPPORTED);
+    assert_non_null(strstr(moved.status.text, "GPU servers on several nodes"));
+    protocol_free((xdrproc_t)xdr_admin_move_result, &moved);
 }
 
 TEST(test_several_nodes)
@@ -185,15 +197,8 @@ TEST(test_several_nodes)
     assert_int_equal(take_part(program, 1000, 1), CTL_OK);      /* the same key: the same answer */
     assert_int_equal(take_part(program, 1001, 1), CTL_LOST);
     /* Both are programs, and neither moves. */
-    admin_move_args move = { .prog = program->id };
-    admin_move_result moved;
-    for (int i = 0; i < 2; i++) {
-        admin_call(ADMIN_MOVE, &move, &moved);
-        assert_int_equal(moved.status.code, CTL_NOT_SUPPORTED);
-        assert_non_null(strstr(moved.status.text, "GPU servers on several nodes"));
-        protocol_free((xdrproc_t)xdr_admin_move_result, &moved);
-        move.prog = part_answer.program ? part_answer.program : move.prog;
-    }
+    stays(program->id);
+    stays(part_answer.program ? part_answer.program : program->id);
     admin_check_books();
     /* The part ends with the program's process; so do the servers. */
     uint64_t keys[] = { program->key, 1000 };
@@ -201,6 +206,42 @@ TEST(test_several_nodes)
     assert_int_equal(link_call(many.link, CLIENT_ENDED, &ended, SOON_MS, NULL, NULL, NULL), 0);
     rig_until(used_sms() == 0, SOON_MS);
     admin_check_books();
+    rig_destroy();
+}
+
+static void restart(unsigned programs)
+{
+    rig_signal(SIGKILL);
+    rig_start();
+    rig_until(n1.registered && n2.registered && many.registered, 10000);
+    rig_until(admin_status().programs == programs, SOON_MS);
+    assert_int_equal(used_sms(), 32);
+    admin_check_books();
+}
+
+TEST(test_several_nodes_restart)
+{
+    begin_two(0);
+    struct fake_program *program = client_run(&many, CLIENT_WAIT_YES), *next;
+    rig_until(program->running, SOON_MS);
+    restart(1);
+    stays(program->id);
+    assert_int_equal(take_part(program, 1000, 1), CTL_OK);  /* its further server was kept for it */
+    const uint64_t further = part_answer.server;
+    assert_int_not_equal(further, program->server);
+    many.programs[many.program_count++] = (struct fake_program){ .key = 1000, .id = part_answer.program,
+                                                                 .server = further, .running = true };
+    restart(2);
+    stays(program->id);
+    stays(part_answer.program);
+    assert_int_equal(take_part(program, 1001, 1), CTL_LOST); /* its part has it */
+    /* Another program of the VM has the same servers. */
+    next = client_run(&many, CLIENT_WAIT_NO);
+    rig_until(next->running, SOON_MS);
+    assert_int_equal(next->server, program->server);
+    assert_int_equal(take_part(next, 1002, 1), CTL_OK);
+    assert_int_equal(part_answer.server, further);
+    assert_true(n1.starts == 1 && n2.starts == 1 && used_sms() == 32);
     rig_destroy();
 }
 

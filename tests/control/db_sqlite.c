@@ -159,7 +159,7 @@ TEST_WITH(a_newer_file_is_refused, setup, teardown)
     assert_int_equal(db_open(uri, &db, error), -EPROTO);
     assert_non_null(strstr(error, "999"));
     command("python3 -c 'import sqlite3,sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2])' %s '%s'",
-            "PRAGMA user_version=8");
+            "PRAGMA user_version=9");
     assert_int_equal(db_open(uri, &db, error), 0);
     assert_int_equal(rows(db), 1);
     db_close(db);
@@ -172,14 +172,16 @@ static int take_gpus(void *context, enum db_kind kind, const union db_row *row)
     return 0;
 }
 
-/* Of before programs had GPUs of several nodes, before they were recovered, before it was kept which GPUs a node has,
-   and who used what, before programs had several GPUs, before drains had reasons, and before nodes had secrets. */
+/* Of before servers knew of their set, before programs had GPUs of several nodes, before they were recovered, before it
+   was kept which GPUs a node has, and who used what, before programs had several GPUs, before drains had reasons, and
+   before nodes had secrets. */
 TEST_WITH(an_older_file_is_brought_up_to_date, setup, teardown)
 {
     struct db *db;
     struct db_change change = { .action = DB_PUT, .kind = DB_NODE, .row.node = { .name = "n1", .host = "h" } };
     struct db_change vm = { .action = DB_PUT, .kind = DB_VM, .row.vm = { .name = "vm", .sms = 4, .gpus = 3 } };
-#define NO_SPREAD   "ALTER TABLE vms DROP COLUMN spread;"
+#define NO_SETS     "ALTER TABLE servers DROP COLUMN of_set; ALTER TABLE servers DROP COLUMN spread;"
+#define NO_SPREAD   NO_SETS "ALTER TABLE vms DROP COLUMN spread;"
 #define NO_RECOVERY NO_SPREAD "ALTER TABLE vms DROP COLUMN recovery;"
 #define NO_GPUS     NO_RECOVERY "ALTER TABLE nodes DROP COLUMN gpus;"
 #define NO_USAGE    NO_GPUS "DROP TABLE usage;"
@@ -187,7 +189,8 @@ TEST_WITH(an_older_file_is_brought_up_to_date, setup, teardown)
 #define NO_REASON   ONE_GPU "ALTER TABLE nodes DROP COLUMN drain_reason;"
 #define NO_SECRETS  NO_REASON "ALTER TABLE nodes DROP COLUMN stored;"
     static const char *const older[] = {
-        NO_SPREAD "PRAGMA user_version=7", NO_RECOVERY "PRAGMA user_version=6", NO_GPUS "PRAGMA user_version=5",
+        NO_SETS "PRAGMA user_version=8",   NO_SPREAD "PRAGMA user_version=7",
+        NO_RECOVERY "PRAGMA user_version=6", NO_GPUS "PRAGMA user_version=5",
         NO_USAGE "PRAGMA user_version=4",  ONE_GPU "PRAGMA user_version=3",     NO_REASON "PRAGMA user_version=2",
         NO_SECRETS "PRAGMA user_version=1",
     };
@@ -203,7 +206,7 @@ TEST_WITH(an_older_file_is_brought_up_to_date, setup, teardown)
         assert_int_equal(db_open(uri, &db, error), 0);
         assert_int_equal(rows(db), 3);
         assert_int_equal(db_load(db, DB_VM, 0, take_gpus, &gpus, error), 0);
-        assert_int_equal(gpus, i >= 4 ? 1 : 3); /* as it was then */
+        assert_int_equal(gpus, i >= 5 ? 1 : 3); /* as it was then */
         change.row.node.has_stored = true;
         assert_int_equal(db_apply(db, &change, 1, error), 0);
         db_close(db);

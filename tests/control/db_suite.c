@@ -110,6 +110,8 @@ static struct db_change server_change(enum db_action action, uint64_t id, const 
     server->program = 42;
     server->state = 1;
     server->created = 1700000000123456;
+    server->set = 123456789012344;
+    server->spread = true;
     return change;
 }
 
@@ -216,6 +218,8 @@ TEST_WITH(other_kinds_come_back_as_written, setup, teardown)
     assert_int_equal(server.program, 42);
     assert_int_equal(server.state, 1);
     assert_int_equal(server.created, 1700000000123456);
+    assert_int_equal(server.set, 123456789012344);
+    assert_true(server.spread);
     load(*state, DB_EVENT);
     assert_int_equal(found.count, 1);
     struct db_event event = found.rows[0].event;
