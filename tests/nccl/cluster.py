@@ -2,7 +2,7 @@
 """tests/nccl/cluster.py BIN PROGRAM: Flyt's libnccl.so.2 in a cluster. PROGRAM is tests/nccl/ranks.c.
 
 shows: nccl: in a cluster two processes, each with a GPU of another node, carry out all functions of libnccl.so.2; and
-  a process with two GPUs
+  a process with two GPUs; and one with four GPUs of two nodes
 shows: flytctl comm: ranks of a communicator on two servers, which of them is behind, and what each has called
 """
 import json
@@ -88,6 +88,9 @@ def main():
         ok("one process with two GPUs")
         run(cluster, 2, 2)
         ok("two processes with two GPUs each, of two nodes")
+        cluster.ctl("vm", "set", "local", "--gpus", "4", "--sms", "2", "--memory", "256M")
+        run(cluster, 1, 4)
+        ok("one process with four GPUs of two nodes")
 
 
 story(main)

@@ -252,16 +252,37 @@ static void splits(void)
 
 /* ---- memory of the host, and managed memory ---- */
 
+/* Of both: managed memory, or pinned memory where programs have no managed memory, as with several GPU servers. */
+static bool managed_take(int device, CUdeviceptr memory[2])
+{
+    int managed = 0;
+    CUDA(cuDeviceGetAttribute(&managed, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, device));
+    for (int side = 0; side < 2; side++)
+        if (managed)
+            CUDA(cuMemAllocManaged(&memory[side], COUNT * 4, CU_MEM_ATTACH_GLOBAL));
+        else
+            CUDA(cuMemAllocHost((void **)&memory[side], COUNT * 4));
+    return managed;
+}
+
+static void managed_give(bool managed, void *memory)
+{
+    if (managed)
+        CUDA(cuMemFree((CUdeviceptr)(uintptr_t)memory));
+    else
+        CUDA(cuMemFreeHost(memory));
+}
+
 static void other_memory(void)
 {
+    bool is_managed[MOST];
     enum { WAYS = 3 };
     int *in[WAYS][MOST], *out[WAYS][MOST];
     fill();
     for (int i = 0; i < count; i++) {
         CUDA(cuCtxSetCurrent(own[i].context));
         CUdeviceptr managed[2];
-        for (int side = 0; side < 2; side++)
-            CUDA(cuMemAllocManaged(&managed[side], COUNT * 4, CU_MEM_ATTACH_GLOBAL));
+        is_managed[i] = managed_take(i, managed);
         CUDA(cuMemAllocHost((void **)&in[0][i], COUNT * 4));
         CUDA(cuMemAllocHost((void **)&out[0][i], COUNT * MOST * 4));
         in[1][i] = at(managed[0]);
@@ -313,8 +334,8 @@ static void other_memory(void)
         CUDA(cuCtxSetCurrent(own[i].context));
         CUDA(cuMemFreeHost(in[0][i]));
         CUDA(cuMemFreeHost(out[0][i]));
-        CUDA(cuMemFree((CUdeviceptr)(uintptr_t)in[1][i]));
-        CUDA(cuMemFree((CUdeviceptr)(uintptr_t)out[1][i]));
+        managed_give(is_managed[i], in[1][i]);
+        managed_give(is_managed[i], out[1][i]);
         CUDA(cuMemHostUnregister(in[2][i]));
         free(in[2][i]);
     }

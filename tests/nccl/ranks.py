@@ -4,6 +4,7 @@
 shows: nccl: each function of libnccl.so.2 with one process for four GPUs, with two processes for two GPUs each, of two
   servers, and with three processes for one GPU each, over TCP and TLS; also captured in graphs, with pinned and managed
   memory
+shows: nccl: the same in a process with GPUs of two servers, alone and beside another process
 shows: nccl: a rank's process that is killed is an error of every other rank within a second; aborting is local, and
   the programs and their GPUs go on, also with a communicator of the ranks that are left, or behind a revoked one
 shows: nccl: GPU servers measure their network once for a communicator, save the table, and take it from there
@@ -49,17 +50,21 @@ class Inside:
 
 
 class Ranks:
-    """A process for each server, with all its GPUs. kind: of the servers; None: each process has one inside."""
+    """A process for each number of GPUs, with a server that has so many; or with several, for a list of numbers. kind:
+    of the servers; None: each process has one inside."""
 
     def __init__(self, mode, kind, gpus, **variables):
         self.folder = tempfile.TemporaryDirectory()
-        self.servers = [Server(kind, number, dict(variables)) if kind else Inside() for number in gpus]
-        self.programs, first = [], 0
-        for server, number in zip(self.servers, gpus):
+        lists = [numbers if isinstance(numbers, list) else [numbers] for numbers in gpus]
+        of_each = [[Server(kind, number, dict(variables)) if kind else Inside() for number in numbers]
+                   for numbers in lists]
+        self.servers = [server for servers in of_each for server in servers]
+        self.programs, first, total = [], 0, sum(map(sum, lists))
+        for servers, number in zip(of_each, map(sum, lists)):
             environment = dict(os.environ, FLYT_COMM_INTERFACES="lo", FLYT_NCCL_TIMEOUT="20",
                                FLYT_NCCL_PROGRAM="/nowhere/libnccl.so.2")
-            command = [os.path.join(BIN, "flyt-run"), "--server", server.uri, PROGRAM, mode, str(sum(gpus)),
-                       str(first), str(number), os.path.join(self.folder.name, "id")]
+            command = [os.path.join(BIN, "flyt-run"), "--server", ",".join(server.uri for server in servers), PROGRAM,
+                       mode, str(total), str(first), str(number), os.path.join(self.folder.name, "id")]
             self.programs.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                                   env=environment))
             first += number
@@ -101,6 +106,18 @@ def one_process_for_four_gpus():
 @case
 def two_processes_for_two_gpus_each():
     with Ranks("all", "tcp", [2, 2]) as ranks:
+        ranks.good()
+
+
+@case
+def one_process_with_two_servers():
+    with Ranks("all", "tcp", [[2, 2]]) as ranks:
+        ranks.good()
+
+
+@case
+def two_processes_of_which_one_has_two_servers():
+    with Ranks("all", "tcp", [[1, 1], 1]) as ranks:
         ranks.good()
 
 

@@ -9,25 +9,28 @@
 #include "cpu/client/core/api_stream.h"
 
 enum { CORE_WHY_SIZE = 512, CORE_LINK_HANDLE_SIZE = 128, CORE_LINK_HANDLES_MOST = 17 };
-#define CORE_COMM_NEAR UINT32_MAX /* in place of a link: a rank of this process; for the rank itself, too */
+#define CORE_COMM_NEAR UINT32_MAX /* in place of a link: a rank of this process at the same server; for the rank itself, too */
 
 /* Whether the server offers communicators, graphs that keep their operations, and links. Connects if need be. */
 struct core_comms_offer {
     bool comms, kept, links;
 };
 CORE_API int core_comms_offered(struct core_comms_offer *);
-/* What the server is called by its clients, without what stands behind a question mark. Until the session moves. */
-CORE_API void core_server_address(char *, size_t size);
+/* What the context's server is called by its clients, without what stands behind a question mark; NULL: the program's
+   first server. Until the session moves. */
+CORE_API void core_server_address(const core_context *, char *, size_t size);
 
-/* A new link's handles, CORE_LINK_HANDLE_SIZE bytes each. Waits. */
-CORE_API int core_link_listen(uint32_t *link, uint8_t *handles, unsigned *count, char *why);
+/* A new link of the context's server, and its handles, CORE_LINK_HANDLE_SIZE bytes each. Waits. */
+CORE_API int core_link_listen(core_context *, uint32_t *link, uint8_t *handles, unsigned *count, char *why);
 /* Where a client manager has given this program its server, the server connects to no address that a program says: the
-   end that is connected to makes an offer, and the other one takes it, which gives the address for core_link_join. */
+   end that is connected to makes an offer, and the other one takes it, which gives the address for core_link_join. The
+   context says which of the program's servers is meant. */
 enum { CORE_LINK_OFFER_SIZE = 32 };
 CORE_API bool core_links_managed(void);
-CORE_API int core_link_offer(uint8_t offer[CORE_LINK_OFFER_SIZE], char *why);
+CORE_API int core_link_offer(core_context *, uint8_t offer[CORE_LINK_OFFER_SIZE], char *why);
 /* connections: as many as the other end has handles. address: CORE_WHY_SIZE bytes. */
-CORE_API int core_link_take(const uint8_t offer[CORE_LINK_OFFER_SIZE], unsigned connections, char *address, char *why);
+CORE_API int core_link_take(core_context *, const uint8_t offer[CORE_LINK_OFFER_SIZE], unsigned connections,
+                            char *address, char *why);
 /* With the other end's. Waits until all channels stand, so many milliseconds at most. */
 CORE_API int core_link_join(uint32_t link, const char *server, const uint8_t *handles, unsigned count, unsigned ms,
                             char *why);
@@ -35,7 +38,7 @@ CORE_API int core_link_close(uint32_t link);
 
 /* Names a communicator; no later one has the same name. 0 names none. */
 typedef uint64_t core_comm;
-/* links: one for each rank. place: 16 bytes that only ranks of this communicator know. Waits. */
+/* A rank on the context's GPU. links: one for each rank, of the context's server. place: 16 bytes that only ranks of this communicator know. Waits. */
 CORE_API int core_comm_create(core_context *, const uint8_t place[16], unsigned rank, const uint32_t *links,
                               unsigned ranks, core_comm *, char *why);
 /* Numbers as in cpu/comm; see there. factor_at: where the factor is on the device; 0: it is in `factor`. */
@@ -45,7 +48,8 @@ struct core_comm_call {
     uint64_t count, in, out, factor_at;
     uint8_t factor[8];
 };
-/* Of a communicator that was closed: 400. So a graph that has a collective of it fails when it is launched. */
+/* Of a communicator that was closed: 400. So a graph that has a collective of it fails when it is launched. In a stream
+   of another server than the communicator's: 1. */
 CORE_API int core_comm_call(core_context *, core_stream, core_comm, const struct core_comm_call *);
 struct core_comm_message {
     bool sends;

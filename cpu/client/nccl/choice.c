@@ -76,7 +76,7 @@ static void choose(const void *caller)
         use_bodies();
     if (offer.comms && offer.kept)
         return;
-    core_server_address(server, sizeof server);
+    core_server_address(NULL, server, sizeof server);
     if (library)
         log_info("the GPU server %s carries out no collectives (%s): the program uses its own NCCL, %s", server,
                  why_not(&offer, server), own);

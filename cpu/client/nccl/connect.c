@@ -2,11 +2,11 @@
  * connect.c: how a rank becomes one. The ranks meet in the store of their unique id:
  *
  *   rank_R      who rank R is: its process, its GPU, and how its server is reached
- *   link_R_P    the handles of the link from rank R to rank P, where they are of different processes
+ *   link_R_P    the handles of the link from rank R to rank P, where they are not near each other
  *   offer_R_P   in a cluster, of a link on which rank P calls: what its client manager wants to see
  *
- * Ranks of one process are near: their server moves bytes within its memory. With each other one a rank makes a link:
- * all listen, then those that call join, then the others; so no two ranks wait for each other.
+ * Ranks of one process at one server are near: the server moves bytes within its memory. With each other one a rank
+ * makes a link: all listen, then those that call join, then the others; so no two ranks wait for each other.
  */
 #include "cpu/client/nccl/nccl.h"
 
@@ -83,7 +83,7 @@ static nccl_result introduce(struct nccl_comm *comm, struct rank_card *cards)
     nccl_result result = process_name(own->process);
     nccl_home(&own->home); /* without it the others cannot shrink to a communicator that begins with this rank */
     memcpy(own->gpu, core_device(comm->device)->uuid, sizeof own->gpu);
-    core_server_address(own->server, sizeof own->server);
+    core_server_address(comm->context, own->server, sizeof own->server);
     snprintf(key, sizeof key, "rank_%d", comm->rank);
     if (result == NCCL_SUCCESS)
         result = nccl_store_set(comm, key, own, sizeof *own);
@@ -125,16 +125,16 @@ static nccl_result listen_to(struct nccl_comm *comm, int peer, struct rank_link 
     char why[CORE_WHY_SIZE], key[40];
     struct core_comms_offer offer;
     if (core_comms_offered(&offer) == CORE_OK && offer.comms && !offer.links) {
-        core_server_address(why, sizeof why);
+        core_server_address(comm->context, why, sizeof why);
         return nccl_fail(NCCL_INVALID_USAGE,
-                         "rank %d is of another process, and the GPU server %s has no links: it "
+                         "rank %d is of another process or GPU server, and the GPU server %s has no links: it "
                          "is started with --links, which names where they may go",
                          peer, why);
     }
-    int code = core_link_listen(&comm->links[peer], link->handles, &link->count, why);
+    int code = core_link_listen(comm->context, &comm->links[peer], link->handles, &link->count, why);
     if (code) {
         comm->links[peer] = CORE_COMM_NEAR;
-        return nccl_of_core(code, "a link to a rank of another process", why);
+        return nccl_of_core(code, "a link to another rank", why);
     }
     snprintf(key, sizeof key, "link_%d_%d", comm->rank, peer);
     return nccl_store_set(comm, key, link->handles, (size_t)link->count * CORE_LINK_HANDLE_SIZE);
@@ -168,7 +168,7 @@ static nccl_result offer(struct nccl_comm *comm, int peer, const struct rank_lin
                          comm->rank, peer);
     if (!cards[peer].managed || calls(link))
         return NCCL_SUCCESS;
-    nccl_result result = nccl_of_core(core_link_offer(offered, why), "offering a link", why);
+    nccl_result result = nccl_of_core(core_link_offer(comm->context, offered, why), "offering a link", why);
     snprintf(key, sizeof key, "offer_%d_%d", comm->rank, peer);
     return result == NCCL_SUCCESS ? nccl_store_set(comm, key, offered, sizeof offered) : result;
 }
@@ -185,7 +185,8 @@ static nccl_result address_of(struct nccl_comm *comm, int peer, const struct ran
     snprintf(key, sizeof key, "offer_%d_%d", peer, comm->rank);
     nccl_result result = nccl_store_get(comm, key, offered, &size);
     return result == NCCL_SUCCESS
-               ? nccl_of_core(core_link_take(offered, link->peer_count, address, why), "taking a link", why)
+               ? nccl_of_core(core_link_take(comm->context, offered, link->peer_count, address, why), "taking a link",
+                              why)
                : result;
 }
 
@@ -202,6 +203,11 @@ static nccl_result join(struct nccl_comm *comm, int peer, struct rank_link *link
     return nccl_of_core(code, what, why);
 }
 
+static bool near(const struct rank_card *a, const struct rank_card *b)
+{
+    return memcmp(a->process, b->process, sizeof a->process) == 0 && strcmp(a->server, b->server) == 0;
+}
+
 static nccl_result link_all(struct nccl_comm *comm, const struct rank_card *cards)
 {
     nccl_result result = NCCL_SUCCESS;
@@ -209,7 +215,7 @@ static nccl_result link_all(struct nccl_comm *comm, const struct rank_card *card
     if (!links)
         return nccl_fail(NCCL_SYSTEM_ERROR, "no memory for links");
     for (int r = 0; r < comm->ranks && result == NCCL_SUCCESS; r++)
-        if (memcmp(cards[r].process, cards[comm->rank].process, sizeof cards[r].process) != 0)
+        if (!near(&cards[r], &cards[comm->rank]))
             result = listen_to(comm, r, &links[r]);
     for (int r = 0; r < comm->ranks && result == NCCL_SUCCESS; r++)
         if (links[r].count)

@@ -23,12 +23,12 @@ _Static_assert((int)CORE_LINK_HANDLES_MOST == (int)FLYT_MAX_LINK_HANDLES, "as ma
 
 /* ---- ids ---- */
 
-/* Which ids are used. The lowest free one is taken. */
+/* Which ids are used, of all sessions. The lowest free one is taken. */
 struct comm_ids {
     const char *name;
     uint64_t capability; /* of a server that has such objects */
     unsigned most;
-    bool used[FLYT_MAX_LINKS];
+    struct client_session *of[FLYT_MAX_LINKS]; /* whose the object is; NULL: the id is free */
 };
 static struct comm_ids links = { .name = "links", .capability = FLYT_CAP_LINKS, .most = FLYT_MAX_LINKS };
 static struct comm_ids comms = {
@@ -38,17 +38,18 @@ static pthread_mutex_t ids_lock = PTHREAD_MUTEX_INITIALIZER;
 
 _Static_assert((int)FLYT_MAX_COMMS <= (int)FLYT_MAX_LINKS, "room for both kinds");
 
-/* A result code: the server has no such objects, or all ids are taken, and why. The session has been entered. */
-static int id_take(struct comm_ids *ids, uint32_t *id, char *why)
+/* A result code: the server has no such objects, or all ids are taken, and why. The session has been entered. Where
+   there are several servers the lowest ids of links are those of link_copy.c. */
+static int id_take(struct comm_ids *ids, struct client_session *session, uint32_t *id, char *why)
 {
     if (!(core_session.hello.capabilities & ids->capability))
         return CORE_NOT_SUPPORTED;
     pthread_mutex_lock(&ids_lock);
-    uint32_t i = 0;
-    while (i < ids->most && ids->used[i])
+    uint32_t i = ids == &links && session_several() ? SESSIONS_MOST : 0;
+    while (i < ids->most && ids->of[i])
         i++;
     if (i < ids->most)
-        ids->used[i] = true;
+        ids->of[i] = session;
     pthread_mutex_unlock(&ids_lock);
     *id = i;
     if (i < ids->most)
@@ -60,8 +61,17 @@ static int id_take(struct comm_ids *ids, uint32_t *id, char *why)
 static void id_give(struct comm_ids *ids, uint32_t id)
 {
     pthread_mutex_lock(&ids_lock);
-    ids->used[id] = false;
+    ids->of[id] = NULL;
     pthread_mutex_unlock(&ids_lock);
+}
+
+/* Of one that was taken, and is not given back yet. */
+static struct client_session *session_of(const struct comm_ids *ids, uint32_t id)
+{
+    pthread_mutex_lock(&ids_lock);
+    struct client_session *session = ids->of[id];
+    pthread_mutex_unlock(&ids_lock);
+    return session ? session : &core_session;
 }
 
 /* A communicator's name has its id in the lowest digit, and above it how many there were before it. */
@@ -110,27 +120,28 @@ int core_comms_offered(struct core_comms_offer *offer)
     return code;
 }
 
-void core_server_address(char *out, size_t size)
+void core_server_address(const core_context *c, char *out, size_t size)
 {
-    snprintf(out, size, "%.*s", (int)strcspn(core_session.uri, "?"), core_session.uri);
+    const char *uri = c ? c->session->uri : core_session.uri;
+    snprintf(out, size, "%.*s", (int)strcspn(uri, "?"), uri);
 }
 
 /* ---- links ---- */
 
 static void say(char *why, const char *text) { snprintf(why, CORE_WHY_SIZE, "%s", text ? text : ""); }
 
-int core_link_listen(uint32_t *link, uint8_t *handles, unsigned *count, char *why)
+int core_link_listen(core_context *c, uint32_t *link, uint8_t *handles, unsigned *count, char *why)
 {
     CANCEL_DEFERRED;
     link_listen_result result = { 0 };
     say(why, NULL);
-    int code = core_enter();
+    int code = context_enter(c);
     if (!code)
-        code = id_take(&links, link, why);
+        code = id_take(&links, c->session, link, why);
     if (code)
         return code;
     link_listen_args args = { *link };
-    code = wire_call(&core_session, FLYT_LINK_LISTEN, ENCODE(link_listen_args), &args, ENCODE(link_listen_result),
+    code = wire_call(c->session, FLYT_LINK_LISTEN, ENCODE(link_listen_args), &args, ENCODE(link_listen_result),
                      &result);
     say(why, result.why);
     *count = result.handles.handles_len;
@@ -153,8 +164,8 @@ int core_link_join(uint32_t link, const char *server, const uint8_t *handles, un
     say(why, NULL);
     int code = core_enter();
     if (!code)
-        code = wire_call(&core_session, FLYT_LINK_JOIN, ENCODE(link_join_args), &args, ENCODE(link_join_result),
-                         &result);
+        code = wire_call(session_of(&links, link), FLYT_LINK_JOIN, ENCODE(link_join_args), &args,
+                         ENCODE(link_join_result), &result);
     say(why, result.why);
     xdr_free(ENCODE(link_join_result), &result);
     return code;
@@ -166,7 +177,7 @@ int core_link_close(uint32_t link)
     link_close_args args = { link, (char *)(uintptr_t) "" };
     int code = core_enter();
     if (!code)
-        code = wire_send(&core_session, FLYT_LINK_CLOSE, ENCODE(link_close_args), &args);
+        code = wire_send(session_of(&links, link), FLYT_LINK_CLOSE, ENCODE(link_close_args), &args);
     id_give(&links, link);
     return code;
 }
@@ -182,19 +193,15 @@ int core_comm_create(core_context *c, const uint8_t place[16], unsigned rank, co
     say(why, NULL);
     int code = context_enter(c);
     *comm = 0;
-    if (!code && c->session != &core_session) {
-        say(why, "the GPU is of another server than the program's first one; start a process for each server");
-        code = CORE_NOT_SUPPORTED;
-    }
     if (!code)
-        code = id_take(&comms, &id, why);
+        code = id_take(&comms, c->session, &id, why);
     if (code)
         return code;
     comm_create_args args = {
         .comm = id, .context = c->wire, .rank = rank, .links = { ranks, (flyt_id *)(uintptr_t)links_of }
     };
     memcpy(args.place, place, sizeof args.place);
-    code = wire_call(&core_session, FLYT_COMM_CREATE, ENCODE(comm_create_args), &args, ENCODE(comm_create_result),
+    code = wire_call(c->session, FLYT_COMM_CREATE, ENCODE(comm_create_args), &args, ENCODE(comm_create_result),
                      &result);
     say(why, result.why);
     xdr_free(ENCODE(comm_create_result), &result);
@@ -225,11 +232,15 @@ int collective_op(struct client_stream *s, const struct op *op)
     return code;
 }
 
-/* A stream's call of a communicator. A result code: one of them is not there. */
+/* A stream's call of a communicator. A result code: one of them is not there, or they are at different servers. */
 static int collective_enter(core_context *c, core_stream stream, core_comm comm, struct client_stream **s, uint32_t *id)
 {
     int code = client_stream_enter(c, stream, s);
-    return code ? code : name_find(comm, id) ? CORE_OK : CORE_INVALID_HANDLE;
+    if (!code && !name_find(comm, id))
+        code = CORE_INVALID_HANDLE;
+    else if (!code && session_of(&comms, *id) != (*s)->context->session)
+        code = CORE_INVALID_VALUE;
+    return code;
 }
 
 int core_comm_call(core_context *c, core_stream stream, core_comm comm, const struct core_comm_call *call)
@@ -283,8 +294,8 @@ int core_comm_status(core_comm comm, int *status, char *why)
     int code = core_enter();
     const bool there = name_find(comm, &args.comm);
     if (!code)
-        code = wire_call(&core_session, FLYT_COMM_STATUS, ENCODE(comm_status_args), &args, ENCODE(comm_status_result),
-                         &result);
+        code = wire_call(session_of(&comms, args.comm), FLYT_COMM_STATUS, ENCODE(comm_status_args), &args,
+                         ENCODE(comm_status_result), &result);
     if (!code && !there)
         code = CORE_INVALID_HANDLE;
     if (!code)
@@ -302,7 +313,7 @@ int core_comm_close(core_comm comm, const char *abort)
         return CORE_INVALID_HANDLE;
     int code = core_enter();
     if (!code)
-        code = wire_send(&core_session, FLYT_COMM_CLOSE, ENCODE(comm_close_args), &args);
+        code = wire_send(session_of(&comms, args.comm), FLYT_COMM_CLOSE, ENCODE(comm_close_args), &args);
     changes_note(); /* what graphs have kept of it must not be given to the next one of this id */
     id_give(&comms, args.comm);
     return code;

@@ -53,6 +53,10 @@ int manager_take_link(rpc_client *, const uint8_t *offer, unsigned connections, 
 /* manager_parts.c: a program's further servers, each with a connection of its own. That of the session, counted from 1
    (its number); lead: as manager_ask said. Keeps session->manager, whose end is the part's. */
 int manager_ask_part(struct client_session *, uint64_t lead, struct manager_place *);
+/* manager_offer_link and manager_take_link for that server of the program's, one question at a time. */
+int manager_part_offers(const struct client_session *, uint8_t *offer, char *why, size_t size);
+int manager_part_takes(const struct client_session *, const uint8_t *offer, unsigned connections, char *address,
+                       char *why, size_t size);
 /* How the server of `calls` is connected to that of `waits`: what to name in LINK_JOIN (`size` bytes). */
 int manager_link_parts(const struct client_session *calls, const struct client_session *waits, unsigned connections,
                        char *address, char *why, size_t size);

@@ -58,6 +58,23 @@ int manager_ask_part(struct client_session *session, uint64_t lead, struct manag
     return code;
 }
 
+int manager_part_offers(const struct client_session *session, uint8_t *offer, char *why, size_t size)
+{
+    pthread_mutex_lock(&asking);
+    int code = manager_offer_link(session->manager, offer, why, size);
+    pthread_mutex_unlock(&asking);
+    return code;
+}
+
+int manager_part_takes(const struct client_session *session, const uint8_t *offer, unsigned connections, char *address,
+                       char *why, size_t size)
+{
+    pthread_mutex_lock(&asking);
+    int code = manager_take_link(session->manager, offer, connections, address, why, size);
+    pthread_mutex_unlock(&asking);
+    return code;
+}
+
 int manager_link_parts(const struct client_session *calls, const struct client_session *waits, unsigned connections,
                        char *address, char *why, size_t size)
 {

@@ -28,7 +28,9 @@
 #include "cpu/client/core/session/reach.h"
 
 /* The capabilities of a server that a program with several servers can use. */
-enum { SERVES = FLYT_CAP_TEXREFS | FLYT_CAP_PLACES };
+enum {
+    SERVES = FLYT_CAP_TEXREFS | FLYT_CAP_PLACES | FLYT_CAP_LINKS | FLYT_CAP_COLLECTIVES | FLYT_CAP_KEPT_COLLECTIVES
+};
 
 /* One more, behind the last. NULL: no memory. */
 static struct client_session *session_new(void)
