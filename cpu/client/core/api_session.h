@@ -106,7 +106,8 @@ struct core_usage {
     uint64_t bytes[CORE_USAGE_DEVICES];             /* of each device of the server, in the order of core_device
                                                        without $CUDA_VISIBLE_DEVICES */
 };
-/* limit: bytes of device memory that they may have together; 0: none. *programs is freed by the caller. 801: the server
+/* A program with several GPU servers has a row for each. limit: bytes of device memory that they may have together; 0:
+   none. *programs is freed by the caller. 801: the server
    keeps no books, or is of an earlier version. */
 CORE_API int core_usage(struct core_usage **programs, unsigned *count, uint64_t *limit);
 

@@ -37,7 +37,7 @@ struct area {
     uint64_t size;
     uint8_t *host;
     uint64_t registered;              /* base of the registered memory that it stands for; 0: pinned memory */
-    bool     kernels;                 /* kernels use it, as far as is known */
+    bool     kernels;                 /* kernels use it, as far as is known; of whichever server */
 };
 struct piece {
     struct tree_node node;            /* key: address */
@@ -45,13 +45,20 @@ struct piece {
     uint8_t *base;                    /* what both sides had in common last */
 };
 
+/* What one server has. */
+struct side {
+    struct client_session *session;   /* NULL: nothing yet */
+    struct tree pieces;
+    struct patch patch;
+    bool unheard;                     /* no answer has come since the last patch */
+};
+
 static struct {
     pthread_mutex_t lock;
     uint64_t base, size;              /* of the window; written once, at attach */
-    struct tree areas, pieces;
-    struct patch patch;
+    struct tree areas;
+    struct side sides[SESSIONS_MOST]; /* by the number of the session */
     uint64_t found;                   /* bytes of patches, both ways, ever */
-    bool unheard;                     /* no answer has come since the last patch */
     atomic_uint used, aliases;        /* areas that kernels use; those of registered memory */
 } mirror = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -65,6 +72,29 @@ bool mirror_inside(uint64_t address) { return address - mirror.base < mirror.siz
 
 /* A kernel's access waits until the memory has been brought. */
 static bool pulls(void) { return core_session.hello.capabilities & FLYT_CAP_PULL; }
+
+/* ---- servers ---- */
+
+static struct side *side_of(struct client_session *session)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    struct side *side = &mirror.sides[session->number];
+    side->session = session;
+    return side;
+}
+
+/* The next one that has anything; NULL: the first one. */
+static struct side *side_next(struct side *side)
+{
+    FLYT_ASSERT_HELD(&mirror.lock);
+    for (side = side ? side + 1 : mirror.sides; side < mirror.sides + SESSIONS_MOST; side++)
+        if (side->session)
+            return side;
+    return NULL;
+}
+
+/* Of several servers one may be lost, which concerns those calls only that are about its GPUs. */
+static bool is_gone(const struct side *side) { return session_several() && atomic_load(&side->session->sticky); }
 
 /* ---- areas ---- */
 
@@ -85,10 +115,10 @@ static struct area *area_above(uint64_t address)
 
 static struct area *area_behind(const struct area *a) { return area_above(a->node.key + a->size); }
 
-static struct piece *piece_find(uint64_t address)
+static struct piece *piece_find(const struct side *side, uint64_t address)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
-    struct piece *p = TREE_OBJECT(tree_at_or_below(&mirror.pieces, address, 0), struct piece, node);
+    struct piece *p = TREE_OBJECT(tree_at_or_below(&side->pieces, address, 0), struct piece, node);
     return p && address - p->node.key < p->size ? p : NULL;
 }
 
@@ -108,12 +138,16 @@ static void areas_use(const struct piece *p)
         area_use(a);
 }
 
-/* Does the server have memory of it already? */
+/* Does a server have memory of it already? */
 static bool area_there(const struct area *a)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
-    const struct tree_node *next = tree_at_or_above(&mirror.pieces, a->node.key, 0);
-    return piece_find(a->node.key) || (next && next->key < a->node.key + a->size);
+    bool there = false;
+    for (struct side *side = side_next(NULL); side && !there; side = side_next(side)) {
+        const struct tree_node *next = tree_at_or_above(&side->pieces, a->node.key, 0);
+        there = piece_find(side, a->node.key) || (next && next->key < a->node.key + a->size);
+    }
+    return there;
 }
 
 static int area_add(uint64_t address, uint64_t size, void *host, uint64_t registered)
@@ -259,18 +293,18 @@ uint64_t mirror_behind(uint64_t address)
 /* ---- to the server ---- */
 
 /* What has been gathered. more: there is more of it, and kernels see none without the rest. */
-static int patch_send(bool more)
+static int patch_send(struct side *side, bool more)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
-    struct patch *p = &mirror.patch;
+    struct patch *p = &side->patch;
     size_t used = p->used;
     p->used = 0;
-    mirror.unheard = true;
-    return mirror_call_patch(p->bytes, used, more);
+    side->unheard = true;
+    return mirror_call_patch(side->session, p->bytes, used, more);
 }
 
 /* What the program has changed in the piece: of its areas only, for the rest is nobody's. */
-static int piece_send(struct piece *p)
+static int piece_send(struct side *side, struct piece *p)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     uint64_t end = p->node.key + p->size;
@@ -279,11 +313,11 @@ static int piece_send(struct piece *p)
         uint64_t from = a->node.key > p->node.key ? a->node.key : p->node.key;
         uint64_t to = a->node.key + a->size < end ? a->node.key + a->size : end;
         while (from < to && !code) {
-            size_t used = mirror.patch.used;
-            from += patch_add(&mirror.patch, from, a->host + (from - a->node.key), p->base + (from - p->node.key),
+            size_t used = side->patch.used;
+            from += patch_add(&side->patch, from, a->host + (from - a->node.key), p->base + (from - p->node.key),
                               to - from);
-            mirror.found += mirror.patch.used - used;
-            code = from < to ? patch_send(true) : CORE_OK;
+            mirror.found += side->patch.used - used;
+            code = from < to ? patch_send(side, true) : CORE_OK;
         }
     }
     return code;
@@ -292,24 +326,24 @@ static int piece_send(struct piece *p)
 /* The program may write meanwhile: data, and then a word that says so. Who finds the word must find the data. So this
    looks again until a look finds nothing new: then all that was written before that look is in the patch, and nothing
    that was written later. A program that never pauses is not waited for. */
-static int pieces_send(void)
+static int pieces_send(struct side *side)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     int code = CORE_OK;
     bool any = false, more = true;
     for (int looks = 0; more && looks < LOOKS_MOST && !code; looks++) {
         uint64_t found = mirror.found;
-        for (struct tree_node *n = tree_first(&mirror.pieces); n && !code; n = tree_next(&mirror.pieces, n))
-            code = piece_send(TREE_OBJECT(n, struct piece, node));
+        for (struct tree_node *n = tree_first(&side->pieces); n && !code; n = tree_next(&side->pieces, n))
+            code = piece_send(side, TREE_OBJECT(n, struct piece, node));
         more = mirror.found != found;
         any |= more;
     }
-    return code || !any ? code : patch_send(false);
+    return code || !any ? code : patch_send(side, false);
 }
 
 /* The piece around the address, which the server gets. Small areas share a granule; a large one is cut into so many
    pieces at most, since the server has room for few ranges that are not neighbours. */
-static int piece_add(const struct area *a, uint64_t address)
+static int piece_add(struct side *side, const struct area *a, uint64_t address)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     const uint64_t granule = FLYT_HOST_GRANULE;
@@ -317,14 +351,14 @@ static int piece_add(const struct area *a, uint64_t address)
     uint64_t unit = ((end - first) / PIECES_OF_AREA + granule - 1) & ~(granule - 1);
     unit = unit ? unit : granule;
     uint64_t at = first + (address - first) / unit * unit, size = end - at < unit ? end - at : unit;
-    if (!mirror.patch.bytes) {
-        mirror.patch.room = PATCH_ROOM;
-        mirror.patch.bytes = malloc(PATCH_ROOM);
+    if (!side->patch.bytes) {
+        side->patch.room = PATCH_ROOM;
+        side->patch.bytes = malloc(PATCH_ROOM);
     }
-    struct piece *p = mirror.patch.bytes ? malloc(sizeof *p) : NULL;
+    struct piece *p = side->patch.bytes ? malloc(sizeof *p) : NULL;
     void *base = p ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
                    : MAP_FAILED;
-    int code = base == MAP_FAILED ? CORE_OUT_OF_MEMORY : mirror_call_add(at, size);
+    int code = base == MAP_FAILED ? CORE_OUT_OF_MEMORY : mirror_call_add(side->session, at, size);
     if (code) {
         if (base != MAP_FAILED)
             munmap(base, size);
@@ -332,57 +366,58 @@ static int piece_add(const struct area *a, uint64_t address)
         return code;
     }
     *p = (struct piece){ .node.key = at, .size = size, .base = base };
-    tree_insert(&mirror.pieces, &p->node);
+    tree_insert(&side->pieces, &p->node);
     areas_use(p);
-    code = piece_send(p);
-    return code ? code : patch_send(false);
+    code = piece_send(side, p);
+    return code ? code : patch_send(side, false);
 }
 
-int mirror_bring(uint64_t address)
+int mirror_bring(struct client_session *session, uint64_t address)
 {
     pthread_mutex_lock(&mirror.lock);
+    struct side *side = side_of(session);
     struct area *a = mirror_inside(address) ? area_find(address) : NULL;
     int code = a ? CORE_OK : CORE_INVALID_VALUE;
     if (a)
         area_use(a);
-    if (a && !piece_find(address))
-        code = piece_add(a, address);
+    if (a && !piece_find(side, address))
+        code = piece_add(side, a, address);
     pthread_mutex_unlock(&mirror.lock);
     return code;
 }
 
-static int area_bring(const struct area *a)
+static int area_bring(struct side *side, const struct area *a)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     int code = CORE_OK;
     for (uint64_t at = a->node.key; at < a->node.key + a->size && !code;) {
-        const struct piece *p = piece_find(at);
+        const struct piece *p = piece_find(side, at);
         if (p)
             at = p->node.key + p->size;
         else
-            code = piece_add(a, at);
+            code = piece_add(side, a, at);
     }
     return code;
 }
 
 /* All of the areas that kernels are known to use: for a GPU whose kernels cannot wait. */
-static int areas_bring(void)
+static int areas_bring(struct side *side)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     int code = CORE_OK;
     for (struct area *a = area_above(mirror.base); a && !code; a = area_behind(a))
-        if (a->kernels && (code = area_bring(a)))
+        if (a->kernels && (code = area_bring(side, a)))
             log_error("%llu KiB of pinned host memory at 0x%llx, which a kernel is to use, cannot be brought to the "
                       "GPU server (error %d); start cricket-rpc-server with a larger --host-memory",
                       (unsigned long long)(a->size >> 10), (unsigned long long)(uintptr_t)a->host, code);
     return code;
 }
 
-uint64_t mirror_bring_all(uint64_t address)
+uint64_t mirror_bring_all(struct client_session *session, uint64_t address)
 {
     pthread_mutex_lock(&mirror.lock);
     struct area *a = mirror_inside(address) ? area_find(address) : NULL;
-    bool there = a && area_bring(a) == CORE_OK;
+    bool there = a && area_bring(side_of(session), a) == CORE_OK;
     if (a)
         area_use(a);
     pthread_mutex_unlock(&mirror.lock);
@@ -392,34 +427,33 @@ uint64_t mirror_bring_all(uint64_t address)
 /* ---- from the server ---- */
 
 /* A patch_place: what lies in no area any more goes nowhere. A run of a patch belongs to one page. */
-static bool place(void *unused, uint64_t address, size_t size, uint8_t **memory, uint8_t **base)
+static bool place(void *of, uint64_t address, size_t size, uint8_t **memory, uint8_t **base)
 {
     static uint8_t nowhere[2][PAGE] __attribute__((aligned(PATCH_LINE)));
-    (void)unused;
     if (!mirror_inside(address) || size > PAGE - address % PAGE)
         return false;
-    const struct piece *p = piece_find(address);
+    const struct piece *p = piece_find(of, address);
     const struct area *a = area_find(address);
     *memory = a ? a->host + (address - a->node.key) : nowhere[0];
     *base = p ? p->base + (address - p->node.key) : nowhere[1];
     return true;
 }
 
-static bool changes_apply(const uint8_t *bytes, size_t size)
+static bool changes_apply(void *side, const uint8_t *bytes, size_t size)
 {
     mirror.found += size;
-    return patch_apply(bytes, size, place, NULL);
+    return patch_apply(bytes, size, place, side);
 }
 
-static int changes_fetch(void)
+static int changes_fetch(struct side *side)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     uint64_t from = mirror.base;
     int first = CORE_OK;
     for (unsigned again = 0; from && again < CUTS_MOST;) {
         uint64_t next = 0;
-        int code = mirror_call_changes(from, &next, changes_apply);
-        mirror.unheard = false;
+        int code = mirror_call_changes(side->session, from, &next, changes_apply, side);
+        side->unheard = false;
         again += next == from;
         from = code || next < from ? 0 : next;
         first = first ? first : code;
@@ -440,10 +474,14 @@ static int fetch(void)
     FLYT_ASSERT_HELD(&mirror.lock);
     uint64_t launched = atomic_load(&mirror_launched);
     bool idle = everything_idle();
-    int code = tree_first(&mirror.pieces) ? changes_fetch() : CORE_OK;
+    int first = CORE_OK;
+    for (struct side *side = side_next(NULL); side; side = side_next(side)) {
+        int code = tree_first(&side->pieces) && !is_gone(side) ? changes_fetch(side) : CORE_OK;
+        first = first || is_gone(side) ? first : code;
+    }
     if (idle)
         atomic_store(&mirror_settled, launched);
-    return code;
+    return first;
 }
 
 int mirror_fetch(void)
@@ -508,8 +546,9 @@ int mirror_before_work(struct client_stream *s)
     const struct point next = stream_point_next(s);
     pthread_mutex_lock(&mirror.lock);
     bool wanted = pending_any_where(&next, rows_used);
-    int code = pulls() ? CORE_OK : areas_bring();
-    code = code ? code : pieces_send();
+    struct side *side = side_of(s->context->session);
+    int code = pulls() ? CORE_OK : areas_bring(side);
+    code = code ? code : pieces_send(side);
     pthread_mutex_unlock(&mirror.lock);
     return code || !wanted ? code : mirror_fence(s);
 }
@@ -519,36 +558,42 @@ int mirror_before_work(struct client_stream *s)
 void mirror_function_ended(void)
 {
     pthread_mutex_lock(&mirror.lock);
-    int code = pieces_send();
-    if (!code && mirror.unheard)
-        code = context_round_trip(&core_session);
-    mirror.unheard = false;
+    for (struct side *side = side_next(NULL); side; side = side_next(side)) {
+        int code = pieces_send(side);
+        if (!code && side->unheard)
+            code = context_round_trip(side->session);
+        side->unheard = false;
+        if (code)
+            session_latch(side->session, code);
+    }
     pthread_mutex_unlock(&mirror.lock);
-    if (code)
-        session_latch(&core_session, code);
 }
 
 bool mirror_refresh(bool *news)
 {
     pthread_mutex_lock(&mirror.lock);
     uint64_t found = mirror.found;
-    bool stale = mirror_stale() && atomic_load(&mirror.used) && session_ready() && !atomic_load(&core_session.sticky);
-    if (stale && !pieces_send())              /* what fails is every later call's error */
+    bool stale = mirror_stale() && atomic_load(&mirror.used) && session_ready() && !session_sticky_of_all();
+    for (struct side *side = stale ? side_next(NULL) : NULL; side; side = side_next(side))
+        if (!atomic_load(&side->session->sticky))
+            pieces_send(side);                /* what fails is every later call's error */
+    if (stale)
         fetch();
     *news = mirror.found != found;
-    mirror_call_flush();
+    for (struct side *side = side_next(NULL); side; side = side_next(side))
+        mirror_call_flush(side->session);
     pthread_mutex_unlock(&mirror.lock);
     return stale;
 }
 
 /* ---- pieces end ---- */
 
-static bool piece_end(struct piece *p)
+static bool piece_end(struct side *side, struct piece *p)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
-    if (mirror_call_remove(p->node.key, p->size))
+    if (!is_gone(side) && mirror_call_remove(side->session, p->node.key, p->size))
         return false;
-    tree_remove(&mirror.pieces, &p->node);
+    tree_remove(&side->pieces, &p->node);
     munmap(p->base, p->size);
     free(p);
     return true;
@@ -558,8 +603,9 @@ bool mirror_forget(uint64_t address, uint64_t size)
 {
     bool all = true;
     pthread_mutex_lock(&mirror.lock);
-    for (struct tree_node *n; all && (n = tree_at_or_above(&mirror.pieces, address, 0)) && n->key - address < size;)
-        all = piece_end(TREE_OBJECT(n, struct piece, node));
+    for (struct side *side = side_next(NULL); side && all; side = side_next(side))
+        for (struct tree_node *n; all && (n = tree_at_or_above(&side->pieces, address, 0)) && n->key - address < size;)
+            all = piece_end(side, TREE_OBJECT(n, struct piece, node));
     pthread_mutex_unlock(&mirror.lock);
     return all;
 }

@@ -27,6 +27,7 @@
 
 struct wanted {
     struct wanted *next;
+    struct client_session *session;   /* at whose server the kernel waits */
     flyt_id id;
     uint64_t address;
     bool writes;
@@ -80,10 +81,10 @@ static void serve(const struct wanted *w)
         const struct host_rows place = { .address = (uint8_t *)(uintptr_t)base, .width = size, .rows = 1, .slices = 1 };
         pending_wait_done(&place);
     }
-    int code = mirror_bring(w->address);
+    int code = mirror_bring(w->session, w->address);
     if (code)
         explain(w, code);
-    mirror_call_served(w->id, code);
+    mirror_call_served(w->session, w->id, code);
 }
 
 /* Rarely where it costs much, and where nothing changes. How long until the next time; 0: no work is under way. */
@@ -163,13 +164,14 @@ int mirror_listen(void)
     return runs ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
 
-void mirror_wanted(const flyt_host_wanted *wanted)
+void mirror_wanted(struct client_session *session, const flyt_host_wanted *wanted)
 {
     struct wanted *w = mirror_listen() ? NULL : calloc(1, sizeof *w);
     if (!w) {
-        session_lost(&core_session, "no memory is left to answer the server, whose kernel waits for pinned memory");
+        session_lost(session, "no memory is left to answer the server, whose kernel waits for pinned memory");
         return;
     }
+    w->session = session;
     w->id = wanted->id;
     w->address = wanted->address;
     w->writes = wanted->writes;

@@ -10,7 +10,7 @@ void mirror_begin(uint64_t base, uint64_t size);
 int  mirror_add(uint64_t address, uint64_t size);
 void mirror_remove(uint64_t address);
 bool mirror_has(uint64_t address);
-uint64_t mirror_bring_all(uint64_t address);
+uint64_t mirror_bring_all(struct client_session *, uint64_t address);
 uint64_t mirror_alias(uint64_t address, uint64_t base, uint64_t size);
 void mirror_alias_end(uint64_t base);
 uint64_t mirror_behind(uint64_t address);
@@ -26,8 +26,8 @@ bool mirror_forget(uint64_t address, uint64_t size);
 int  mirror_save(struct move *);
 int  mirror_fits(struct move *);
 
-/* The part of the area in which the address lies goes to the server. A code; 1: it lies in no area. */
-int  mirror_bring(uint64_t address);
+/* The part of the area in which the address lies goes to that server. A code; 1: it lies in no area. */
+int  mirror_bring(struct client_session *, uint64_t address);
 /* The area around the address, as the program sees it. False: there is none. */
 bool mirror_area(uint64_t address, uint64_t *base, uint64_t *size);
 bool mirror_inside(uint64_t address);                       /* an address of the window */
@@ -40,6 +40,6 @@ bool mirror_refresh(bool *news);
 
 int  mirror_listen(void);                                   /* starts the thread that answers. A code */
 void mirror_watch(void);                                    /* work begins: the thread refreshes now and then */
-void mirror_wanted(const flyt_host_wanted *);
+void mirror_wanted(struct client_session *, const flyt_host_wanted *);
 
 #endif

@@ -20,7 +20,7 @@ static int mirrored_prepare(struct client_stream *s, const struct core_value *li
     bool any = false;
     for (unsigned i = 0; i < count; i++) {
         bool here = mirror_holds(list[i].address);
-        if (here && !mirror_reach(list[i].address))
+        if (here && !mirror_reach(s->context->session, list[i].address))
             return CORE_OUT_OF_MEMORY;
         any |= here;
     }

@@ -72,7 +72,7 @@ int reach_hello(struct client_session *session, rpc_client *client, const void *
     gethostname(host, sizeof host - 1);
     ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
     executable[length > 0 ? length : 0] = 0;
-    bool mirrors = mirror_room && !session_several();      /* the host window is one server's */
+    bool mirrors = mirror_room != NULL;
     hello_args args = { .major = FLYT_PROTOCOL_MAJOR,
                         .minor = FLYT_PROTOCOL_MINOR,
                         .capabilities = FLYT_CAP_BEATS | (mirrors ? FLYT_CAP_MIRROR : 0) |

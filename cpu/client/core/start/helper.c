@@ -62,9 +62,9 @@ static void act(struct client_session *session, rpc_client *client, const flyt_e
     case FLYT_EVENT_HOST_WANTED:
         /* The server asks also where this side does without the window. The kernel waits until it has an answer. */
         if (mirror_room)
-            mirror_room->wanted(&event->flyt_event_u.wanted);
+            mirror_room->wanted(session, &event->flyt_event_u.wanted);
         else
-            mirror_call_served(event->flyt_event_u.wanted.id, CORE_INVALID_VALUE);
+            mirror_call_served(session, event->flyt_event_u.wanted.id, CORE_INVALID_VALUE);
         break;
     case FLYT_EVENT_BEAT:
     case FLYT_EVENT_LIMITS:

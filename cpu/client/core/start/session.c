@@ -246,8 +246,12 @@ static int attach_hello(const struct manager_place *place)
 static void attach_host(uint64_t at, uint64_t size)
 {
     struct rpc_shared_memory shared = { .fd = -1 };
-    if (!size || core_perf.no_payload || session_several())
+    if (!size || core_perf.no_payload)
         return;
+    if (session_several()) {
+        several_host(at, size);
+        return;
+    }
     if (core_session.hello.capabilities & FLYT_CAP_MIRROR) {
         host_space_open_mirrored(at, size);
         mirror_open(at, size);

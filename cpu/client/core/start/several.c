@@ -5,7 +5,7 @@
  * The first session is set up as that of any program (session.c). The others take the same window (WINDOW_TAKE), so an
  * address means the same memory wherever it is named, and ids are the process's own in any case. What the servers
  * cannot all do is not done at all. Neither is what lies outside of one server: memory shared with other programs,
- * memory of the host that kernels use, graphs that a server keeps, moves, recovery. docs/limits.md has the list.
+ * graphs that a server keeps, moves, recovery. Pinned memory that kernels use is mirrored at each server (mirror.h). docs/limits.md has the list.
  */
 #include "several.h"
 
@@ -18,6 +18,8 @@
 #include "cpu/client/core/session/attach_wait.h"
 #include "cpu/client/core/session/capability.h"
 #include "cpu/client/core/api_session.h"
+#include "cpu/client/core/memory/host.h"
+#include "cpu/client/core/stream/mirror.h"
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
@@ -29,7 +31,8 @@
 
 /* The capabilities of a server that a program with several servers can use. */
 enum {
-    SERVES = FLYT_CAP_TEXREFS | FLYT_CAP_PLACES | FLYT_CAP_LINKS | FLYT_CAP_COLLECTIVES | FLYT_CAP_KEPT_COLLECTIVES
+    SERVES = FLYT_CAP_TEXREFS | FLYT_CAP_PLACES | FLYT_CAP_LINKS | FLYT_CAP_COLLECTIVES | FLYT_CAP_KEPT_COLLECTIVES |
+             FLYT_CAP_MIRROR | FLYT_CAP_PULL | FLYT_CAP_USAGE
 };
 
 /* One more, behind the last. NULL: no memory. */
@@ -188,18 +191,43 @@ static int take_window(struct client_session *session)
     window_result result = { .window = session->hello.window };
     if (session->hello.window == args.window && session->hello.window_size == args.size)
         return CORE_OK;
+    session->hello.host_size = 0;
     memset(&result, 0, sizeof result);
     int code = session->hello.capabilities & FLYT_CAP_MOVES
                    ? wire_call(session, FLYT_WINDOW_TAKE, (xdrproc_t)xdr_window_take_args, &args,
                                (xdrproc_t)xdr_window_result, &result)
                    : CORE_NOT_SUPPORTED;
     bool taken = !code && result.window == core_session.window;
+    session->hello.host_size = taken ? result.host_size : 0;
     xdr_free((xdrproc_t)xdr_window_result, &result);
     if (taken)
         return CORE_OK;
     log_error("the GPU server %s cannot use the addresses from 0x%llx on, which this program has agreed on with %s",
               session->uri, (unsigned long long)core_session.window, core_session.uri);
     return code ? code : CORE_OUT_OF_MEMORY;
+}
+
+/* ---- pinned memory that kernels use ---- */
+
+static struct { uint64_t at, size; } host;
+
+void several_host(uint64_t at, uint64_t size)
+{
+    host.at = at;
+    host.size = size;
+}
+
+/* Where all servers mirror it, at the same addresses. */
+static void open_host(void)
+{
+    for (const struct client_session *session = &core_session; session; session = session->next)
+        if (!(session->hello.capabilities & FLYT_CAP_MIRROR) ||
+            (session->number && session->hello.host_size < host.size))
+            host.size = 0;
+    if (!host.size)
+        return;
+    host_space_open_mirrored(host.at, host.size);
+    mirror_open(host.at, host.size);
 }
 
 static void note_links(struct client_session *session)
@@ -242,7 +270,9 @@ int several_attach(const struct manager_place *lead)
         note_links(session);
         agree(session);
     }
-    if (session_several())
-        core_session.hello.capabilities &= SERVES;
+    if (!session_several())
+        return CORE_OK;
+    core_session.hello.capabilities &= SERVES;
+    open_host();
     return CORE_OK;
 }

@@ -115,12 +115,12 @@ static bool reach_mirrored(const struct op *op, struct op *changed)
 {
     *changed = *op;
     if (op->kind == OP_SET && !op->set.reach && !op->set.blocking)
-        return (changed->set.reach = mirror_reach(op->set.to.address)) != 0;
+        return (changed->set.reach = mirror_reach(&core_session, op->set.to.address)) != 0;
     if (op->kind != OP_COPY || op->copy.blocking || !op->copy.pinned || op->copy.to_device == op->copy.from_device)
         return false;
     struct core_box *side = op->copy.to_device ? &changed->copy.span.from : &changed->copy.span.to;
     changed->copy.route = COPY_REACH;
-    return (side->address = mirror_reach(side->address)) != 0;
+    return (side->address = mirror_reach(&core_session, side->address)) != 0;
 }
 
 static int take(struct stream_recorder *recorder, struct client_stream *s, const struct op *op)

@@ -18,47 +18,54 @@ void mirror_open(uint64_t base, uint64_t size)
         mirror_room->open(base, size);
 }
 
-static int host_call(uint32_t procedure, uint64_t address, uint64_t size)
+static int host_call(struct client_session *session, uint32_t procedure, uint64_t address, uint64_t size)
 {
     host_args args = { .address = address, .size = size };
-    return wire_plain(&core_session, procedure, (xdrproc_t)xdr_host_args, &args);
+    return wire_plain(session, procedure, (xdrproc_t)xdr_host_args, &args);
 }
 
-int mirror_call_add(uint64_t address, uint64_t size) { return host_call(FLYT_HOST_ADD, address, size); }
-int mirror_call_remove(uint64_t address, uint64_t size) { return host_call(FLYT_HOST_REMOVE, address, size); }
+int mirror_call_add(struct client_session *session, uint64_t address, uint64_t size)
+{
+    return host_call(session, FLYT_HOST_ADD, address, size);
+}
 
-int mirror_call_patch(const void *bytes, size_t size, bool more)
+int mirror_call_remove(struct client_session *session, uint64_t address, uint64_t size)
+{
+    return host_call(session, FLYT_HOST_REMOVE, address, size);
+}
+
+int mirror_call_patch(struct client_session *session, const void *bytes, size_t size, bool more)
 {
     host_patch_args args = { more, { (u_int)size, (char *)(uintptr_t)bytes } };
-    return wire_send(&core_session, FLYT_HOST_PATCH, (xdrproc_t)xdr_host_patch_args, &args);
+    return wire_send(session, FLYT_HOST_PATCH, (xdrproc_t)xdr_host_patch_args, &args);
 }
 
-int mirror_call_changes(uint64_t from, uint64_t *next, bool (*apply)(const uint8_t *bytes, size_t size))
+int mirror_call_changes(struct client_session *session, uint64_t from, uint64_t *next,
+                        bool (*apply)(void *user, const uint8_t *bytes, size_t size), void *user)
 {
     host_changes_args args = { .from = from };
     host_changes_result result = { 0 };
-    int code = wire_call(&core_session, FLYT_HOST_CHANGES, (xdrproc_t)xdr_host_changes_args, &args,
-                         (xdrproc_t)xdr_host_changes_result,
-                         &result);
-    bool good = apply((const uint8_t *)result.patch.patch_val, result.patch.patch_len);
+    int code = wire_call(session, FLYT_HOST_CHANGES, (xdrproc_t)xdr_host_changes_args, &args,
+                         (xdrproc_t)xdr_host_changes_result, &result);
+    bool good = apply(user, (const uint8_t *)result.patch.patch_val, result.patch.patch_len);
     *next = good ? result.next : 0;
     xdr_free((xdrproc_t)xdr_host_changes_result, &result);
     if (good)
         return code;
     log_error("the GPU server told of changes in pinned memory that it does not have; the connection is closed");
-    session_lost(&core_session, "it broke the protocol");
-    rpc_client_shutdown(core_session.client);
+    session_lost(session, "it broke the protocol");
+    rpc_client_shutdown(session->client);
     return CORE_DEVICE_UNAVAILABLE;
 }
 
-void mirror_call_served(flyt_id id, int code)
+void mirror_call_served(struct client_session *session, flyt_id id, int code)
 {
     host_served_args args = { .id = id, .result = code };
-    wire_send(&core_session, FLYT_HOST_SERVED, (xdrproc_t)xdr_host_served_args, &args);
-    mirror_call_flush();
+    wire_send(session, FLYT_HOST_SERVED, (xdrproc_t)xdr_host_served_args, &args);
+    mirror_call_flush(session);
 }
 
-void mirror_call_flush(void) { rpc_client_flush(core_session.client); }
+void mirror_call_flush(struct client_session *session) { rpc_client_flush(session->client); }
 
 void mirror_missed(void)
 {

@@ -10,6 +10,9 @@
  * Memory is known as a kernel's from the first sign of it: a parameter of a launch points into it, or a kernel waited
  * for it; where kernels cannot wait, also when the program asked for its device pointer. Copies to and from such memory
  * keep to the order of the streams by way of host functions.
+ *
+ * Each GPU server of a program with several has copies of its own. What has changed at one comes to the program, and
+ * goes from there to another one before work begins there.
  */
 #ifndef FLYT_CLIENT_CORE_MIRROR_H
 #define FLYT_CLIENT_CORE_MIRROR_H
@@ -27,7 +30,7 @@ struct mirror_room {
     int      (*add)(uint64_t address, uint64_t size);
     void     (*remove)(uint64_t address);
     bool     (*holds)(uint64_t address);
-    uint64_t (*reach)(uint64_t address);
+    uint64_t (*reach)(struct client_session *, uint64_t address);
     /* The address that kernels use for an address of registered memory, made when it is new. 0: there is none.
        Waits. */
     uint64_t (*alias)(uint64_t address, uint64_t base, uint64_t size);
@@ -44,30 +47,35 @@ struct mirror_room {
     bool     (*in_use)(const struct host_rows *);           /* work that is under way may read or write the rows */
     /* The stream's next call comes behind a moment at which both sides have the same. A code. */
     int      (*fence)(struct client_stream *);
-    void     (*wanted)(const flyt_host_wanted *);           /* a kernel waits for memory. Does not wait */
-    bool     (*forget)(uint64_t address, uint64_t size);    /* the server gives the part back. False: not now */
+    /* A kernel at that server waits for memory. Does not wait. */
+    void     (*wanted)(struct client_session *, const flyt_host_wanted *);
+    bool     (*forget)(uint64_t address, uint64_t size);    /* all servers give the part back. False: not now */
     int      (*save)(struct move *);
     int      (*fits)(struct move *);      /* whether the new server can have what kernels use of it */
 };
 extern const struct mirror_room *mirror_room;               /* NULL: there is none */
 
 /* The calls of the room (cpu_rpc_prot.x, "Mirrored host memory"). Codes. */
-int  mirror_call_add(uint64_t address, uint64_t size);
-int  mirror_call_remove(uint64_t address, uint64_t size);
-int  mirror_call_patch(const void *bytes, size_t size, bool more);
+int  mirror_call_add(struct client_session *, uint64_t address, uint64_t size);
+int  mirror_call_remove(struct client_session *, uint64_t address, uint64_t size);
+int  mirror_call_patch(struct client_session *, const void *bytes, size_t size, bool more);
 /* apply: false: it is no patch. *next: from where to ask again; 0: that was all. */
-int  mirror_call_changes(uint64_t from, uint64_t *next, bool (*apply)(const uint8_t *bytes, size_t size));
-void mirror_call_served(flyt_id, int code);
-void mirror_call_flush(void);                               /* what was sent travels now */
+int  mirror_call_changes(struct client_session *, uint64_t from, uint64_t *next,
+                         bool (*apply)(void *user, const uint8_t *bytes, size_t size), void *user);
+void mirror_call_served(struct client_session *, flyt_id, int code);
+void mirror_call_flush(struct client_session *);            /* what was sent travels now */
 
 void mirror_open(uint64_t base, uint64_t size);             /* at attach; nothing, without the room */
 extern bool mirror_any;                                     /* a window is mirrored: the room is there */
 extern atomic_bool mirror_missing; /* there is pinned memory, and no window, mirrored or shared */
 /* A kernel has touched an address that is not mapped. Says once if that may be the reason. */
 void mirror_missed(void);
-/* All of the pinned memory around the address goes to the server, where copies may name the address that this returns.
+/* All of the pinned memory around the address goes to that server, where copies may name the address that this returns.
    0: it is not mirrored, or cannot be had there. Waits. */
-static inline uint64_t mirror_reach(uint64_t address) { return mirror_any ? mirror_room->reach(address) : 0; }
+static inline uint64_t mirror_reach(struct client_session *session, uint64_t address)
+{
+    return mirror_any ? mirror_room->reach(session, address) : 0;
+}
 static inline bool mirror_holds(uint64_t address) { return mirror_any && mirror_room->holds(address); }
 static inline uint64_t mirror_host(uint64_t address) { return mirror_any ? mirror_room->host(address) : address; }
 
