@@ -235,6 +235,8 @@ static int change(core_context *context, core_context *peer, bool may)
     return CORE_OK;
 }
 void core_copy_between(core_context *to, core_context *from) { (void)to, (void)from; }
+struct core_copy_servers core_copy_servers(void) { return (struct core_copy_servers){ NULL, NULL }; }
+void core_copy_between_servers(struct core_copy_servers servers) { (void)servers; }
 int core_peer_enable(core_context *context, core_context *peer) { return change(context, peer, true); }
 int core_peer_disable(core_context *context, core_context *peer) { return change(context, peer, false); }
 int core_pool_access_get(core_pool pool, int device, unsigned *access)

@@ -38,6 +38,13 @@ CORE_API int core_copy_box(core_context *, core_stream, const struct core_box *t
    drivers of two GPU servers have given one address to variables of modules, it means theirs. NULL: as the stream's
    context says. */
 CORE_API void core_copy_between(core_context *to, core_context *from);
+/* The servers that the calling thread has named so, for one who makes the copy later: a node of a graph. NULL: none. */
+struct client_session;
+struct core_copy_servers {
+    const struct client_session *to, *from;
+};
+CORE_API struct core_copy_servers core_copy_servers(void);
+CORE_API void core_copy_between_servers(struct core_copy_servers);
 /* A copy that is made when its turn in the stream comes: ordinary memory of the process is read or written then, by a
    function of the stream (core_host_function). Errors are latched. */
 CORE_API int core_copy_box_deferred(core_context *, core_stream, const struct core_box *to, const struct core_box *from,

@@ -490,6 +490,7 @@ int issue_copy(core_context *context, core_stream stream, void *to, const void *
             .extent = { size, 1, 1 },
             .direction = direction,
             .kind = direction,
+            .servers = core_copy_servers(),
         };
         code = capture_copy(context, stream, &copy, blocking, &kept);
     }
@@ -503,7 +504,7 @@ int issue_copy_box(core_context *context, core_stream stream, const struct core_
     int code = CORE_OK;
     if (capture_any()) {
         const struct graph_copy copy = { side_of(to, size->width), side_of(from, size->width), *size, direction,
-                                         (int)direction };
+                                         (int)direction, core_copy_servers() };
         code = capture_copy(context, stream, &copy, blocking, &kept);
     }
     return kept ? code : core_copy_box(context, stream, to, from, size, direction, blocking);

@@ -78,6 +78,7 @@ struct graph_copy {
     struct core_extent extent;
     enum core_direction direction;
     int kind;
+    struct core_copy_servers servers; /* whose memory a peer copy has named (core_copy_between) */
 };
 
 struct graph_set {

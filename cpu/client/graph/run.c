@@ -32,7 +32,10 @@ static int copy_now(core_context *context, core_stream stream, const struct grap
 {
     const struct core_extent *size = &copy->extent;
     const struct core_box to = side_box(&copy->to, size), from = side_box(&copy->from, size);
-    return core_copy_box(context, stream, &to, &from, size, copy->direction, blocking);
+    core_copy_between_servers(copy->servers);
+    int code = core_copy_box(context, stream, &to, &from, size, copy->direction, blocking);
+    core_copy_between_servers((struct core_copy_servers){ NULL, NULL });
+    return code;
 }
 
 static enum core_memory_kind kind_of(uint64_t address)

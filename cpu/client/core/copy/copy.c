@@ -260,14 +260,16 @@ static void plan_across(const struct client_stream *s, struct copy_plan *plan, c
     plan->source = source->owner;
 }
 
-static _Thread_local struct { const core_context *to, *from; } named;
+static _Thread_local struct core_copy_servers named;
 
 void core_copy_between(core_context *to, core_context *from)
 {
     CANCEL_DEFERRED;
-    named.to = to;
-    named.from = from;
+    named = (struct core_copy_servers){ to ? to->session : NULL, from ? from->session : NULL };
 }
+
+struct core_copy_servers core_copy_servers(void) { return named; }
+void core_copy_between_servers(struct core_copy_servers servers) { named = servers; }
 
 static int plan_make(const struct client_stream *s, struct copy_plan *plan, enum core_direction stated)
 {
@@ -275,8 +277,8 @@ static int plan_make(const struct client_stream *s, struct copy_plan *plan, enum
     struct core_extent *e = &plan->span.extent;
     struct copy_side target, source;
     const struct client_session *here = s->context->session;
-    if (copy_side_at(named.to ? named.to->session : here, s, to, e, &target) ||
-        copy_side_at(named.from ? named.from->session : here, s, from, e, &source) ||
+    if (copy_side_at(named.to ? named.to : here, s, to, e, &target) ||
+        copy_side_at(named.from ? named.from : here, s, from, e, &source) ||
         contradicts(stated, &target, &source))
         return CORE_INVALID_VALUE;
     if (dense(to, e) && dense(from, e) && !array_address(to->address) && !array_address(from->address))
