@@ -220,11 +220,17 @@ LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/cuda_lanes -
 build/cuda/several: tests/cuda/several/main.cu $(CUDA_CHECK)
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $< -ldl
-$(BUILD)/tests/cuda_several: tests/cuda/several.py tests/cuda/e2e.py build/cuda/several | $(PROGRAMS)
+build/cuda/across: tests/cuda/several/across.cu $(CUDA_CHECK)
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
+$(BUILD)/tests/cuda_several: tests/cuda/several.py tests/cuda/e2e.py build/cuda/several build/cuda/across | $(PROGRAMS)
 	$(call script,tests/cuda/several.py --bin $(BIN))
 # ThreadSanitizer leaves a process hardly a range of 1 TiB, so two processes find none in common.
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/cuda_several@sleeps,200)
-LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/cuda_several --seeds 40 --steps 400" \
+$(BUILD)/tests/cuda_stopped: tests/cuda/stopped.py tests/cuda/several.py build/cuda/across | $(PROGRAMS)
+	$(call script,tests/cuda/stopped.py --bin $(BIN))
+LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,"$(BUILD)/tests/cuda_stopped@sleeps,200" \
+                "$(BUILD)/tests/cuda_several --seeds 40 --steps 400" \
                 "$(BUILD)/tests/cuda_several --seeds 20 --steps 200 --chaos 7")
 
 # Through the memory of an ivshmem device.

@@ -15,6 +15,9 @@
 #   whatever their size; without links their bytes pass through the program
 # shows: many-gpus: a synchronous copy between two devices comes behind all work of both; peer copies between variables
 #   whose addresses are equal at two servers are between those of the devices that they name
+# shows: many-gpus: kernels of GPUs of several servers use the same pinned memory, and wait for what the program and each
+#   other write there, where all servers are reached over a network
+# shows: many-gpus: graphs with captured copies between several servers, also of variables whose addresses are equal
 # shows: many-gpus: UUIDs and PCI ids of GPUs of several servers differ
 # shows: many-gpus: a link that is cut, or that the administrator has not allowed, costs no copy: bytes then pass
 #   through the program
@@ -38,7 +41,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from e2e import Server  # noqa: E402
 from testlib import comment, ok, plan, sanitizer_environment  # noqa: E402
 
-PROGRAM = "build/cuda/several"
+PROGRAM, ACROSS = "build/cuda/several", "build/cuda/across"
 
 
 class Servers:
@@ -86,11 +89,15 @@ class Proxy:
                 near = self.listener.accept()[0]
             except OSError:
                 return
+            self.arrived()
             far = socket.create_connection(self.target)
             self.pairs.append((near, far))
             for one, other in ((near, far), (far, near)):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 threading.Thread(target=self.pass_on, args=(one, other), daemon=True).start()
+
+    def arrived(self):
+        """A connection has come."""
 
     @staticmethod
     def pass_on(one, other):
@@ -112,9 +119,9 @@ class Proxy:
         return len(self.pairs) - 1
 
 
-def program(arguments, uri, *words, **more):
+def program(arguments, uri, *words, what=PROGRAM, **more):
     env = {**os.environ, **sanitizer_environment(arguments.bin), **more}
-    return subprocess.Popen([os.path.join(arguments.bin, "flyt-run"), "--server", uri, PROGRAM, *words], env=env,
+    return subprocess.Popen([os.path.join(arguments.bin, "flyt-run"), "--server", uri, what, *words], env=env,
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -205,6 +212,23 @@ def peer(arguments, servers, what):
     say(status == 0 and out == expected, f"peer copies wait for both devices, and name variables ({what})", out, err)
 
 
+def graph(arguments, servers):
+    """A capture takes no cudaMemcpyPeerAsync, with one server or several."""
+    status, out, err = run(arguments, servers.uri, "graph", what=ACROSS)
+    expected = "launch: 5 5 5\nlaunch: 10 10 10\nlaunch: 15 15 15\nvariable: 700\ncaptured peer copy: 900\n" \
+               "the capture: 901\n"
+    say(status == 0 and out == expected, f"a graph copies between {len(servers.all)} servers", out, err)
+
+
+def mapped(arguments, servers, can):
+    status, out, err = run(arguments, servers.uri, "mapped", what=ACROSS)
+    expected = "can map: 1 1\none after the other: 0 wrong\na kernel waits for the program: 42\n" \
+               "a kernel waits for one of another device: 61\nwith copies between: 0 wrong\n"
+    say(status == 0 and out == (expected if can else "can map: 0 0\n"),
+        f"pinned memory that kernels of {len(servers.all)} servers use" if can else
+        "no pinned memory for kernels where one of the servers shares memory with the program", out, err)
+
+
 def names(arguments, servers):
     status, out, err = run(arguments, servers.uri, "names")
     say(status == 0 and out == "4 devices, 0 same UUIDs, 0 wrong places\n",
@@ -284,6 +308,10 @@ def main():
         peer(arguments, one, "one server")
         peer(arguments, two, "two servers")
         peer(arguments, four, "four servers that are linked")
+        for servers in started:
+            graph(arguments, servers)
+        mapped(arguments, four, True)
+        mapped(arguments, two, False)
         names(arguments, one)
         names(arguments, four)
         stays(arguments, two)

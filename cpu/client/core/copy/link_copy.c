@@ -24,6 +24,7 @@
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 #include "cpu/common/log.h"
+#include "cpu/rpc/transport/liveness.h"
 
 #define ENCODE(type) ((xdrproc_t)xdr_##type)
 /* Of parts that pass through page-locked memory, which a server has 1 GiB of: so large they are at most; what they
@@ -31,7 +32,7 @@
    then has at most 32, 256 and 512 MiB. */
 #define STAGED_PART ((uint64_t)64 << 20)
 #define UNDER_WAY_MOST ((uint64_t)512 << 20)
-enum { JOIN_MS = 10000, PARTS_MOST = 32 };
+enum { JOIN_MOST_S = 600, PARTS_MOST = 32 };
 
 enum link_state { LINK_NEW, LINK_JOINED, LINK_NONE };
 
@@ -81,13 +82,20 @@ static void end_close(const struct link_end *end, const char *why)
     rpc_client_flush(end->session->client);
 }
 
+/* As long as a server may be silent: one that stands still in the middle of it costs no more than at other times. */
+static unsigned join_ms(void)
+{
+    int silence = rpc_silence_seconds();
+    return (unsigned)(silence < JOIN_MOST_S ? silence : JOIN_MOST_S) * 1000;
+}
+
 static void end_join(struct link_end *end)
 {
     const link_listen_result *theirs = &end->other->handles;
     end->args = (link_join_args){ .link = end->other->session->number,
                                   .server = *end->address ? end->address : end->other->session->uri,
                                   .handles = { theirs->handles.handles_len, theirs->handles.handles_val },
-                                  .milliseconds = JOIN_MS };
+                                  .milliseconds = join_ms() };
     wire_prepare(&end->call, FLYT_LINK_JOIN, ENCODE(link_join_args), &end->args, ENCODE(link_join_result),
                  &end->joined);
     wire_submit(end->session, &end->call);
