@@ -5,6 +5,8 @@
  *   and their end is noticed; one that waits for a new ticket when the connection ends gets it over the next one
  * shows: links under managers: a client manager hands on what programs ask about links, one question of each at a time;
  *   where the cluster manager is of the release before, away, or vanishes, it refuses by name; values likewise
+ * shows: attacks: a further GPU server of a program with several is given to the same process only, as the socket's
+ *   credentials say, and while the program is there
  * shows: memory limit: the sum of what the programs of one VM take never exceeds its limit, and after kill -9 it is
  *   free again
  */
@@ -549,6 +551,77 @@ TEST_WITH(test_links, setup_cluster, teardown_cluster)
     for (int i = 0; i < 10; i++)
         fake_turn();
     assert_true(fake_running(manager));
+}
+
+/* ---- parts ---- */
+
+/* A further connection of this process. It says nothing by itself. */
+static void part_up(struct link *link, struct conn *conn, const ctl_hello_result *peer)
+{
+    (void)link, (void)conn, (void)peer;
+    spoken.size = 1;
+}
+
+static void part_answered(void *context, int error, const char *why, void *object)
+{
+    struct link *link = context;
+    const program_answer *answer = object;
+    (void)why;
+    program_wait_args more = { 0 };
+    if (!error && answer->status.code == CTL_WAITING) {
+        assert_int_equal(link_call(link, PROGRAM_WAIT, &more, START_MS, part_answered, link, NULL), 0);
+        return;
+    }
+    spoken.answers++;
+    spoken.error = error;
+    spoken.code = error ? CTL_LOST : answer->status.code;
+    snprintf(spoken.text, sizeof spoken.text, "%s", error ? "" : answer->status.text);
+}
+
+static struct link *ask_part(uint64_t lead)
+{
+    char uri[160];
+    const char *const uris[] = { uri, NULL };
+    snprintf(uri, sizeof uri, "unix://%s/m.sock", fake.folder);
+    const struct link_options options = { .uris = uris, .role = CTL_ROLE_PROGRAM, .name = "pid-1",
+                                          .software = "a test", .up = part_up, .down = spoken_down, .once = true };
+    const program_part_args args = { .executable = (char *)(uintptr_t) "/bin/spoken", .lead = lead, .part = 1 };
+    struct link *link;
+    spoken.size = 0;
+    assert_int_equal(link_open(fake.loop, &options, &link, NULL), 0);
+    fake_until(spoken.size, START_MS);
+    assert_int_equal(link_call(link, PROGRAM_PART, &args, START_MS, part_answered, link, NULL), 0);
+    return link;
+}
+
+TEST_WITH(test_parts, setup_cluster, teardown_cluster)
+{
+    int input;
+    pid_t program = attach(&input); /* of the same user */
+    const uint64_t others = 1000 + fake.request.prog.key;
+    spoken_begin();
+    const uint64_t key = fake.request.prog.key;
+    assert_int_not_equal(1000 + key, others);
+    struct link *links[4] = { ask_part(others) };
+    assert_answered(CTL_NOT_FOUND, "this process has no such program");
+    links[1] = ask_part(0);
+    assert_answered(CTL_NOT_FOUND, "this process has no such program");
+    assert_int_equal(fake.part_count, 0);
+    links[2] = ask_part(1000 + key);
+    assert_answered(CTL_OK, "");
+    assert_int_equal(fake.part_count, 1);
+    assert_int_equal(fake.part_lead, key);
+    /* The program ends, and its part, too. */
+    link_close(spoken.link);
+    link_close(links[2]);
+    fake_until(was_ended(key) && was_ended(fake.part_key), SOON_MS);
+    links[3] = ask_part(1000 + key);
+    assert_answered(CTL_NOT_FOUND, "this process has no such program");
+    assert_int_equal(fake.part_count, 1);
+    link_close(links[0]);
+    link_close(links[1]);
+    link_close(links[3]);
+    end_well(program, input);
 }
 
 static void ticket_came(void *context, int error, const char *why, void *object)

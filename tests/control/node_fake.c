@@ -192,6 +192,18 @@ static void handle_request(struct conn *conn, struct loop_call *call, void *args
     call_reply(call, &result);
 }
 
+static void handle_part(struct conn *conn, struct loop_call *call, void *object)
+{
+    const client_part_args *args = object;
+    client_answer result = { .status = good(), .key = args->prog.key, .prog = 1000 + args->prog.key };
+    (void)conn;
+    fake.part_count++;
+    fake.part_key = args->prog.key;
+    fake.part_lead = args->lead;
+    fake_grant(result.prog, &result.grant);
+    call_reply(call, &result);
+}
+
 static void handle_renew(struct conn *conn, struct loop_call *call, void *object)
 {
     const client_renew_args *args = object;
@@ -283,6 +295,7 @@ static const struct conn_method methods[] = {
     [CLIENT_REGISTER] = { CLIENT_ROLE, handle_client_register },
     [CLIENT_REQUEST] = { CLIENT_ROLE, handle_request },
     [CLIENT_RENEW] = { CLIENT_ROLE, handle_renew },
+    [CLIENT_PART] = { CLIENT_ROLE, handle_part },
     [CLIENT_ENDED] = { CLIENT_ROLE, handle_ended },
     [CLIENT_EVENTS] = { CLIENT_ROLE, handle_events },
     [CLIENT_LINK_OFFER] = { CLIENT_ROLE, handle_link },

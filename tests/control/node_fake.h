@@ -42,6 +42,8 @@ struct fake {
     uint64_t ended[FAKE_ENDED];
     ctl_status answer; /* to requests; CTL_OK: a grant for `server` */
     bool silent;       /* gives none, and no new tickets */
+    uint64_t part_key, part_lead; /* CLIENT_PART: the last one's program, and of which it is a part */
+    int part_count;
     uint64_t server;
     /* CLIENT_LINK_OFFER and CLIENT_LINK_TAKE: the test answers them. Which program asked last. */
     struct loop_call *link_call; /* NULL: none waits; its caller may have gone */
