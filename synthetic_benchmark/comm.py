@@ -15,6 +15,8 @@ that misses its goal makes the exit status 1, and without root it is 77.
   all_reduce_2, _4, _8  all-reduce of 64 MiB over so many nodes with cards of 1 Gbit/s: bus bandwidth, part of the card
   gpu_loopback  256 MiB from GPU to GPU of two servers over loopback, against raw streams of the same repetition
   gpu_card      256 MiB from GPU to GPU of two nodes with a card of 1 Gbit/s, against raw streams
+  copy_loopback, copy_card  the same by a CUDA program's cudaMemcpyPeer between two GPU servers (--cuda PROGRAM, which
+             is build/bench/peer): 256 MiB and 64 MiB against raw streams, and microseconds for 64 KiB
   slow       64 MiB over 8 cards of 100 Mbit/s, one of which has a tenth of that: part of what the cards allow
 """
 import argparse
@@ -213,6 +215,46 @@ def two_ranks(tool, repeat):
     return json.loads(said.splitlines()[-1])
 
 
+def copies(tool, repeat, spaces, addresses, raw):
+    """The median of the ratios of a size, as gpu_part; `least` is of 256 MiB. raw: MB/s of streams of that size."""
+    large, medium, small = 256 << 20, 64 << 20, 64 << 10
+    servers, uris = gpu_servers(tool, spaces, addresses)
+    inside = ["ip", "netns", "exec", spaces[0]] if spaces[0] else []
+    ratios, micros, got = {large: [], medium: []}, [], {}
+    try:
+        for _ in range(int(repeat)):
+            said = run(*inside, os.path.join(os.path.dirname(tool), "flyt-run"), "--server", ",".join(uris),
+                       PROGRAM["cuda"], "3", str(large), str(medium), str(small))
+            rows = {row["bytes"]: row for row in map(json.loads, said.splitlines())}
+            if not all(row["right"] for row in rows.values()):
+                raise SystemExit(f"comm.py: a copy was wrong: {said}")
+            micros.append(rows[small]["copy_us"])
+            for size, of in ratios.items():
+                got = {"copy_mb_s": rows[size]["copy_mb_s"], "raw_mb_s": raw(f"{size >> 20}M")}
+                of.append(got["copy_mb_s"] / got["raw_mb_s"])
+    finally:
+        for server in servers:
+            server.kill()
+            server.wait()
+    middle = {size: round(sorted(of)[len(of) // 2], 3) for size, of in ratios.items()}
+    return {**got, "least": round(min(ratios[large]), 3), "ratio_64m": middle[medium],
+            "us_64k": sorted(micros)[len(micros) // 2], "ratio": middle[large]}
+
+
+def copy_loopback(tool, repeat):
+    return copies(tool, repeat, ["", ""], ["127.0.0.1", "127.0.0.1"], lambda size: json.loads(
+        run(tool, "--json", "-s", size, "-n", "3").splitlines()[-1])["raw_mb_s"])
+
+
+def copy_card(tool, repeat):
+    pair = Pair([1000])
+    try:
+        return copies(tool, repeat, pair.spaces, ["10.77.0.1", "10.77.0.2"],
+                      lambda size: pair.measure(tool, "-s", size, "-n", "3")["raw_mb_s"])
+    finally:
+        pair.close()
+
+
 def all_reduce(tool, repeat, nodes=4, rate=200, size="32M"):
     switch = Switch(nodes, rate)
     try:
@@ -244,7 +286,9 @@ def all_reduce_8(tool, repeat):
 CASES = ((loopback, "ratio", 0.80), (card, "ratio", 0.95), (cards, "ratio", 3.7), (flows, "ratio", 7.5),
          (slow, "part", 0.95), (all_reduce, "part", 0.90), (two_ranks, "ratio", 0.60),
          (all_reduce_2, "part", 0.90), (all_reduce_4, "part", 0.90), (all_reduce_8, "part", 0.90),
-         (gpu_loopback, "ratio", 0.80), (gpu_card, "ratio", 0.95))
+         (gpu_loopback, "ratio", 0.80), (gpu_card, "ratio", 0.95),
+         (copy_loopback, "ratio", 0.80), (copy_card, "ratio", 0.95))
+PROGRAM = {}  # "cuda": --cuda
 
 
 def main():
@@ -252,14 +296,18 @@ def main():
     parser.add_argument("bin")
     parser.add_argument("case", nargs="*")
     parser.add_argument("--repeat", default="5")
+    parser.add_argument("--cuda", metavar="PROGRAM", help="the program of copy_loopback and copy_card")
     parser.add_argument("--judge", action="store_true")
     options = parser.parse_args()
     tool = os.path.join(os.path.abspath(options.bin), "flyt-comm-perf")
     if os.geteuid() != 0:
         print("network namespaces need root: skipped")
         return 77
+    PROGRAM["cuda"] = os.path.abspath(options.cuda) if options.cuda else None
     missed = False
     for case, figure, goal in CASES:
+        if case in (copy_loopback, copy_card) and not options.cuda:
+            continue
         if not options.case or case.__name__ in options.case:
             got = {"case": case.__name__, **case(tool, options.repeat), "goal": goal}
             missed |= got[figure] < goal

@@ -18,7 +18,10 @@ LONG_TESTS += "env FLYT_COMM_FAULTS=300 $(BUILD)/tests/comm_faults@sleeps$(comma
 LONG_TESTS += "env FLYT_COMM_RANDOM=10000 FLYT_TEST_ONLY=random* $(BUILD)/tests/comm_collectives@500"
 LONG_TESTS += $(if $(SANITIZE),,$(foreach part,ten_thousand_between_processors a_thousand_between_GPUs,\
     "tests/comm/lossy.py $(BIN) $(BUILD)/tests/comm_collectives $(BUILD)/tests/nccl_ranks $(part)@600"))
-LONG_TESTS += $(if $(SANITIZE),,"synthetic_benchmark/comm.py --judge $(BIN)@500")
+LONG_TESTS += $(if $(SANITIZE),,"synthetic_benchmark/comm.py --judge $(BIN)@500" \
+                "$(BUILD)/tests/comm_copies@500")
+$(BUILD)/tests/comm_copies: synthetic_benchmark/comm.py build/bench/peer | $(PROGRAMS)
+	$(call script,synthetic_benchmark/comm.py --judge --cuda build/bench/peer $(BIN) copy_loopback copy_card)
 
 # With the public header and the library alone.
 $(BUILD)/tests/comm_library: $(call objects,tests/comm/library.c) | $(COMM_LIBRARY)
