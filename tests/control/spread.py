@@ -5,10 +5,14 @@
 
 shows: many-gpus: a program that is entitled to more GPUs than a node has gets them of several nodes, all or none;
    copies between all pairs go from server to server
+shows: many-gpus: flyt-smi shows the memory of a program on its GPUs of all servers
 shows: many-gpus: --spread takes GPUs of as many nodes as can be; programs of a VM share the servers, and leave none
 shows: many-gpus: a program for which not all GPUs are free waits for all of them, and nothing is booked for it
 shows: many-gpus: a move, a suspend and a checkpoint of a program with servers on several nodes are refused by name
-shows: many-gpus: each daemon is killed and comes back: the program keeps all its servers, and so do the books
+shows: many-gpus: each daemon is killed and comes back: the program keeps all its servers, a new one of its VM shares
+   them, neither moves, and the books hold
+shows: many-gpus: node drain --move --wait names a program with servers on several nodes, which goes on
+shows: many-gpus: the commands of docs/many-gpus.md for several nodes do what it says
 shows: many-gpus: a node's GPU server that is lost takes its GPUs with it (46), those of the other node go on
 """
 import os
@@ -77,6 +81,13 @@ def sees(cluster):
     uuids = re.findall(r"GPU (\d): .*UUID: ([^)]+)", smi.stdout)
     assert [number for number, _ in uuids] == ["0", "1", "2", "3"] and len({uuid for _, uuid in uuids}) == 4, smi
     ok("flyt-smi lists all of them, each with a UUID of its own")
+    assert a.ask("keep") == [0]
+    smi = subprocess.run([f"{BIN}/flyt-smi", "--query-compute-apps=pid,gpu_uuid,used_memory",
+                          "--format=csv,noheader,nounits"], env=cluster.place, capture_output=True, text=True, timeout=30)
+    rows = [line.split(", ") for line in smi.stdout.splitlines()]
+    assert {row[1] for row in rows if int(row[0]) == a.process.pid} == {uuid for _, uuid in uuids}, (smi, uuids)
+    assert all(int(row[2]) > 0 for row in rows if int(row[0]) == a.process.pid), rows
+    ok("and the program's memory on each of them")
     b = Program(cluster, PROGRAM)
     assert b.ask("look")[0] == 4 and cluster.shape() == [GPUS, GPUS], "the VM's programs share its servers"
     b.end()
@@ -87,13 +98,17 @@ def sees(cluster):
     return a
 
 
-def refused(cluster, a):
-    assert a.ask("keep") == [0] and a.ask("check") == [0, 0]
+def refuses(cluster):
     for row in cluster.json("program", "list"):
         for words in (("migrate", str(row["id"])), ("suspend", str(row["id"])),
                       ("checkpoint", str(row["id"]), f"{cluster.dir}/file")):
             done = cluster.command("program", *words)
             assert done.returncode == 9 and "GPU servers on several nodes" in done.stderr, done
+
+
+def refused(cluster, a):
+    assert a.ask("keep") == [0] and a.ask("check") == [0, 0]
+    refuses(cluster)
     assert a.ask("check") == [0, 0] and not cluster.json("move", "list")
     ok("a move, a suspend and a checkpoint are refused by name, and the program goes on")
 
@@ -112,9 +127,53 @@ def killed(cluster, a):
         assert [row["id"] for row in now] == [row["id"] for row in before], (before, now)
         until(lambda: cluster.booked() == [[2] * GPUS] * NODES, lambda: f"{cluster.booked()}", 20)
         assert a.ask("check") == [0, 0] and a.ask("around")[:2] == [12, 0]
-    ok("each daemon is killed and comes back: the program keeps its servers")
+        b = Program(cluster, PROGRAM)
+        assert b.ask("look")[0] == 4, "a new program of the VM shares them"
+        assert [row["id"] for row in cluster.json("server", "list")] == [row["id"] for row in before], daemon
+        b.end()
+        until(lambda: len(cluster.json("program", "list")) == NODES, "it has ended")
+        refuses(cluster)
+    ok("each daemon is killed and comes back: the program keeps its servers, and others of its VM share them")
     a.end()
     until(lambda: not cluster.json("program", "list"), "its parts end with it", 20)
+
+
+def drained(cluster, a):
+    server = cluster.json("server", "list")[0]
+    node = server["node"]
+    there = [str(row["id"]) for row in cluster.json("program", "list") if row["server"] == server["id"]]
+    assert len(there) == 1, there
+    done = cluster.command("node", "drain", node, "--move", "--wait", "1")
+    assert done.returncode == 7 and "1 GPU server is still there" in done.stderr, done
+    for number in there:
+        assert re.search(rf"program {number} .*GPU servers on several nodes", done.stderr), done
+    assert a.ask("check") == [0, 0] and not cluster.json("move", "list")
+    cluster.run("node", "undrain", node)
+    ok("node drain --move --wait names the program that cannot move, and it goes on")
+
+
+def as_documented():
+    """The commands of docs/many-gpus.md, "Of several nodes": each says what stands behind its #."""
+    begin = f'eval "$(flyt-local up --nodes {NODES} --gpus-per-node {GPUS})"'
+    with open("docs/many-gpus.md", encoding="utf-8") as file:
+        blocks = [part.split("```")[0].splitlines() for part in file.read().split("```sh\n")[1:]]
+    lines = next(block for block in blocks if block[0] == begin)
+    with Local(BIN, tempfile.mkdtemp(prefix="flyt-spread-doc-"), "--nodes", str(NODES), "--gpus-per-node",
+               str(GPUS)) as cluster:
+        for line in lines[1:]:
+            command, _, expected = (part.strip() for part in line.partition("#"))
+            told = subprocess.run(["bash", "-c", command.replace("./program", PROGRAM)], env=cluster.env, text=True,
+                                  input="look\naround\nend\n", capture_output=True, timeout=60)
+            assert told.returncode == 0, (line, told)
+            sees_gpus = re.fullmatch(r"(\d) GPUs?, of (\d) nodes?", expected)
+            if "flyt-run" in command:
+                gpus, nodes = (int(text) for text in sees_gpus.groups())
+                access = gpus * (gpus // nodes - 1)
+                assert f"look {gpus} 1" in told.stdout, (line, told)
+                assert re.search(rf"around {gpus * (gpus - 1)} 0 \d+ {access}\b", told.stdout), (line, told)
+            else:
+                assert expected and expected in told.stdout + told.stderr, (line, told)
+    ok("docs/many-gpus.md: the commands of several nodes do what it says")
 
 
 def chooses(cluster):
@@ -176,10 +235,12 @@ def main():
     with Cluster() as cluster:
         a = sees(cluster)
         refused(cluster, a)
+        drained(cluster, a)
         killed(cluster, a)
         chooses(cluster)
         waits(cluster)
         lost(cluster)
+    as_documented()
 
 
 sys.exit(story(main))
