@@ -1,5 +1,5 @@
-// peer.cu: how fast cudaMemcpyPeer is between the first and the last GPU that the program sees (comm.py). Prints one JSON
-// object for each size: the median of the turns' MB/s, and microseconds, in both directions.
+// peer.cu: how fast cudaMemcpyPeer is between the first and the last GPU that the program sees (comm.py). Prints one
+// JSON object for each size: the median of the turns' MB/s, and microseconds, in both directions.
 //
 //   peer TURNS BYTES...
 #include <cuda_runtime.h>

@@ -85,7 +85,7 @@ struct db_server {
     uint64_t program; /* 0: of the whole VM */
     uint8_t state;    /* ctl_server_state */
     int64_t created;
-    uint64_t set; /* the programs that have it have all servers with this number, which is the first one's id; 0: none */
+    uint64_t set; /* its programs have all servers with this number, which is the first one's id; 0: only it */
     bool spread;  /* as its VM was entitled when it was placed */
 };
 

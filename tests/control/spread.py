@@ -83,7 +83,8 @@ def sees(cluster):
     ok("flyt-smi lists all of them, each with a UUID of its own")
     assert a.ask("keep") == [0]
     smi = subprocess.run([f"{BIN}/flyt-smi", "--query-compute-apps=pid,gpu_uuid,used_memory",
-                          "--format=csv,noheader,nounits"], env=cluster.place, capture_output=True, text=True, timeout=30)
+                          "--format=csv,noheader,nounits"], env=cluster.place, capture_output=True, text=True,
+                         timeout=30)
     rows = [line.split(", ") for line in smi.stdout.splitlines()]
     assert {row[1] for row in rows if int(row[0]) == a.process.pid} == {uuid for _, uuid in uuids}, (smi, uuids)
     assert all(int(row[2]) > 0 for row in rows if int(row[0]) == a.process.pid), rows

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-# shows: many-gpus: a GPU server, or a worker of it, that stands still (SIGSTOP) while copies between servers begin, go on,
-#   wait in streams, or have not been linked yet: they fail with 46 within FLYT_SILENCE + 2 s, the GPUs of other servers
-#   go on, and when the server goes on nothing of the program is left at any server
+# shows: many-gpus: a GPU server, or a worker of it, that stands still (SIGSTOP) while copies between servers begin, go
+#   on, wait in streams, or have not been linked yet: they fail with 46 within FLYT_SILENCE + 2 s, the GPUs of other
+#   servers go on, and when the server goes on nothing of the program is left at any server
 # shows: many-gpus: a worker that stands still while a link to it is being made costs no more time
 """tests/cuda/stopped.py [--bin DIR]: one program with three GPU servers, of which one is stopped; TAP on stdout."""
 import argparse
@@ -50,14 +50,14 @@ def look(process, what, own, servers):
         out, err = process.communicate()
     match = re.search(r"^error: (\d+) after (\d+) ms$", out, re.M)
     code, ms = (int(match.group(1)), int(match.group(2))) if match else (-1, -1)
-    say(process.returncode == 0 and code == 46 and ms <= (SILENCE + 2) * 1000, f"{what}: error {code} after {ms} ms", out,
-        err)
+    good = process.returncode == 0 and code == 46 and ms <= (SILENCE + 2) * 1000
+    say(good, f"{what}: error {code} after {ms} ms", out, err)
     good = all(line in out for line in ("device 2 meanwhile: 0\n", "device 1: 46\n", "device 2: 0\n",
                                         f"device 0: {own}\n", f"from 2 to 0: {own}\n"))
     say(good, f"{what}: the GPUs of other servers go on", out, err)
     send(servers.all[1], True, signal.SIGCONT)
     try:
-        until(lambda: all(len(workers_of(server)) == 1 for server in servers.all), "each server has its spare worker", 20)
+        until(lambda: all(len(workers_of(server)) == 1 for server in servers.all), "one spare worker each", 20)
         say(True, f"{what}: nothing is left of the program")
     except AssertionError:
         say(False, f"{what}: nothing is left of the program", [workers_of(server) for server in servers.all])
@@ -68,7 +68,8 @@ def phases(arguments, servers):
         process = start(arguments, servers.uri, phase)
         ready = process.stdout.readline()
         send(servers.all[1], whole, signal.SIGSTOP)
-        look(process, f"{'a server' if whole else 'a worker'}, {phase}" + ("" if ready else " (not ready)"), own, servers)
+        what = f"{'a server' if whole else 'a worker'}, {phase}" + ("" if ready else " (not ready)")
+        look(process, what, own, servers)
 
 
 class Stopping(Proxy):

@@ -9,7 +9,8 @@
 #include "cpu/client/core/api_stream.h"
 
 enum { CORE_WHY_SIZE = 512, CORE_LINK_HANDLE_SIZE = 128, CORE_LINK_HANDLES_MOST = 17 };
-#define CORE_COMM_NEAR UINT32_MAX /* in place of a link: a rank of this process at the same server; for the rank itself, too */
+/* In place of a link: a rank of this process at the same server; for the rank itself, too. */
+#define CORE_COMM_NEAR UINT32_MAX
 
 /* Whether the server offers communicators, graphs that keep their operations, and links. Connects if need be. */
 struct core_comms_offer {
@@ -38,7 +39,8 @@ CORE_API int core_link_close(uint32_t link);
 
 /* Names a communicator; no later one has the same name. 0 names none. */
 typedef uint64_t core_comm;
-/* A rank on the context's GPU. links: one for each rank, of the context's server. place: 16 bytes that only ranks of this communicator know. Waits. */
+/* A rank on the context's GPU. links: one for each rank, of the context's server. place: 16 bytes that only ranks of
+   this communicator know. Waits. */
 CORE_API int core_comm_create(core_context *, const uint8_t place[16], unsigned rank, const uint32_t *links,
                               unsigned ranks, core_comm *, char *why);
 /* Numbers as in cpu/comm; see there. factor_at: where the factor is on the device; 0: it is in `factor`. */

@@ -46,7 +46,7 @@ struct piece {
 };
 
 /* What one server has. */
-struct side {
+struct mirror_side {
     struct client_session *session;   /* NULL: nothing yet */
     struct tree pieces;
     struct patch patch;
@@ -57,7 +57,7 @@ static struct {
     pthread_mutex_t lock;
     uint64_t base, size;              /* of the window; written once, at attach */
     struct tree areas;
-    struct side sides[SESSIONS_MOST]; /* by the number of the session */
+    struct mirror_side sides[SESSIONS_MOST]; /* by the number of the session */
     uint64_t found;                   /* bytes of patches, both ways, ever */
     atomic_uint used, aliases;        /* areas that kernels use; those of registered memory */
 } mirror = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -75,16 +75,16 @@ static bool pulls(void) { return core_session.hello.capabilities & FLYT_CAP_PULL
 
 /* ---- servers ---- */
 
-static struct side *side_of(struct client_session *session)
+static struct mirror_side *side_of(struct client_session *session)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
-    struct side *side = &mirror.sides[session->number];
+    struct mirror_side *side = &mirror.sides[session->number];
     side->session = session;
     return side;
 }
 
 /* The next one that has anything; NULL: the first one. */
-static struct side *side_next(struct side *side)
+static struct mirror_side *side_next(struct mirror_side *side)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     for (side = side ? side + 1 : mirror.sides; side < mirror.sides + SESSIONS_MOST; side++)
@@ -94,7 +94,7 @@ static struct side *side_next(struct side *side)
 }
 
 /* Of several servers one may be lost, which concerns those calls only that are about its GPUs. */
-static bool is_gone(const struct side *side) { return session_several() && atomic_load(&side->session->sticky); }
+static bool is_gone(const struct mirror_side *side) { return session_several() && atomic_load(&side->session->sticky); }
 
 /* ---- areas ---- */
 
@@ -115,7 +115,7 @@ static struct area *area_above(uint64_t address)
 
 static struct area *area_behind(const struct area *a) { return area_above(a->node.key + a->size); }
 
-static struct piece *piece_find(const struct side *side, uint64_t address)
+static struct piece *piece_find(const struct mirror_side *side, uint64_t address)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     struct piece *p = TREE_OBJECT(tree_at_or_below(&side->pieces, address, 0), struct piece, node);
@@ -143,7 +143,7 @@ static bool area_there(const struct area *a)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     bool there = false;
-    for (struct side *side = side_next(NULL); side && !there; side = side_next(side)) {
+    for (struct mirror_side *side = side_next(NULL); side && !there; side = side_next(side)) {
         const struct tree_node *next = tree_at_or_above(&side->pieces, a->node.key, 0);
         there = piece_find(side, a->node.key) || (next && next->key < a->node.key + a->size);
     }
@@ -293,7 +293,7 @@ uint64_t mirror_behind(uint64_t address)
 /* ---- to the server ---- */
 
 /* What has been gathered. more: there is more of it, and kernels see none without the rest. */
-static int patch_send(struct side *side, bool more)
+static int patch_send(struct mirror_side *side, bool more)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     struct patch *p = &side->patch;
@@ -304,7 +304,7 @@ static int patch_send(struct side *side, bool more)
 }
 
 /* What the program has changed in the piece: of its areas only, for the rest is nobody's. */
-static int piece_send(struct side *side, struct piece *p)
+static int piece_send(struct mirror_side *side, struct piece *p)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     uint64_t end = p->node.key + p->size;
@@ -326,7 +326,7 @@ static int piece_send(struct side *side, struct piece *p)
 /* The program may write meanwhile: data, and then a word that says so. Who finds the word must find the data. So this
    looks again until a look finds nothing new: then all that was written before that look is in the patch, and nothing
    that was written later. A program that never pauses is not waited for. */
-static int pieces_send(struct side *side)
+static int pieces_send(struct mirror_side *side)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     int code = CORE_OK;
@@ -343,7 +343,7 @@ static int pieces_send(struct side *side)
 
 /* The piece around the address, which the server gets. Small areas share a granule; a large one is cut into so many
    pieces at most, since the server has room for few ranges that are not neighbours. */
-static int piece_add(struct side *side, const struct area *a, uint64_t address)
+static int piece_add(struct mirror_side *side, const struct area *a, uint64_t address)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     const uint64_t granule = FLYT_HOST_GRANULE;
@@ -375,7 +375,7 @@ static int piece_add(struct side *side, const struct area *a, uint64_t address)
 int mirror_bring(struct client_session *session, uint64_t address)
 {
     pthread_mutex_lock(&mirror.lock);
-    struct side *side = side_of(session);
+    struct mirror_side *side = side_of(session);
     struct area *a = mirror_inside(address) ? area_find(address) : NULL;
     int code = a ? CORE_OK : CORE_INVALID_VALUE;
     if (a)
@@ -386,7 +386,7 @@ int mirror_bring(struct client_session *session, uint64_t address)
     return code;
 }
 
-static int area_bring(struct side *side, const struct area *a)
+static int area_bring(struct mirror_side *side, const struct area *a)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     int code = CORE_OK;
@@ -401,7 +401,7 @@ static int area_bring(struct side *side, const struct area *a)
 }
 
 /* All of the areas that kernels are known to use: for a GPU whose kernels cannot wait. */
-static int areas_bring(struct side *side)
+static int areas_bring(struct mirror_side *side)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     int code = CORE_OK;
@@ -445,7 +445,7 @@ static bool changes_apply(void *side, const uint8_t *bytes, size_t size)
     return patch_apply(bytes, size, place, side);
 }
 
-static int changes_fetch(struct side *side)
+static int changes_fetch(struct mirror_side *side)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     uint64_t from = mirror.base;
@@ -475,7 +475,7 @@ static int fetch(void)
     uint64_t launched = atomic_load(&mirror_launched);
     bool idle = everything_idle();
     int first = CORE_OK;
-    for (struct side *side = side_next(NULL); side; side = side_next(side)) {
+    for (struct mirror_side *side = side_next(NULL); side; side = side_next(side)) {
         int code = tree_first(&side->pieces) && !is_gone(side) ? changes_fetch(side) : CORE_OK;
         first = first || is_gone(side) ? first : code;
     }
@@ -546,7 +546,7 @@ int mirror_before_work(struct client_stream *s)
     const struct point next = stream_point_next(s);
     pthread_mutex_lock(&mirror.lock);
     bool wanted = pending_any_where(&next, rows_used);
-    struct side *side = side_of(s->context->session);
+    struct mirror_side *side = side_of(s->context->session);
     int code = pulls() ? CORE_OK : areas_bring(side);
     code = code ? code : pieces_send(side);
     pthread_mutex_unlock(&mirror.lock);
@@ -558,7 +558,7 @@ int mirror_before_work(struct client_stream *s)
 void mirror_function_ended(void)
 {
     pthread_mutex_lock(&mirror.lock);
-    for (struct side *side = side_next(NULL); side; side = side_next(side)) {
+    for (struct mirror_side *side = side_next(NULL); side; side = side_next(side)) {
         int code = pieces_send(side);
         if (!code && side->unheard)
             code = context_round_trip(side->session);
@@ -574,13 +574,13 @@ bool mirror_refresh(bool *news)
     pthread_mutex_lock(&mirror.lock);
     uint64_t found = mirror.found;
     bool stale = mirror_stale() && atomic_load(&mirror.used) && session_ready() && !session_sticky_of_all();
-    for (struct side *side = stale ? side_next(NULL) : NULL; side; side = side_next(side))
+    for (struct mirror_side *side = stale ? side_next(NULL) : NULL; side; side = side_next(side))
         if (!atomic_load(&side->session->sticky))
             pieces_send(side);                /* what fails is every later call's error */
     if (stale)
         fetch();
     *news = mirror.found != found;
-    for (struct side *side = side_next(NULL); side; side = side_next(side))
+    for (struct mirror_side *side = side_next(NULL); side; side = side_next(side))
         mirror_call_flush(side->session);
     pthread_mutex_unlock(&mirror.lock);
     return stale;
@@ -588,7 +588,7 @@ bool mirror_refresh(bool *news)
 
 /* ---- pieces end ---- */
 
-static bool piece_end(struct side *side, struct piece *p)
+static bool piece_end(struct mirror_side *side, struct piece *p)
 {
     FLYT_ASSERT_HELD(&mirror.lock);
     if (!is_gone(side) && mirror_call_remove(side->session, p->node.key, p->size))
@@ -603,7 +603,7 @@ bool mirror_forget(uint64_t address, uint64_t size)
 {
     bool all = true;
     pthread_mutex_lock(&mirror.lock);
-    for (struct side *side = side_next(NULL); side && all; side = side_next(side))
+    for (struct mirror_side *side = side_next(NULL); side && all; side = side_next(side))
         for (struct tree_node *n; all && (n = tree_at_or_above(&side->pieces, address, 0)) && n->key - address < size;)
             all = piece_end(side, TREE_OBJECT(n, struct piece, node));
     pthread_mutex_unlock(&mirror.lock);

@@ -5,7 +5,8 @@
  * The first session is set up as that of any program (session.c). The others take the same window (WINDOW_TAKE), so an
  * address means the same memory wherever it is named, and ids are the process's own in any case. What the servers
  * cannot all do is not done at all. Neither is what lies outside of one server: memory shared with other programs,
- * graphs that a server keeps, moves, recovery. Pinned memory that kernels use is mirrored at each server (mirror.h). docs/limits.md has the list.
+ * graphs that a server keeps, moves, recovery. Pinned memory that kernels use is mirrored at each server (mirror.h).
+ * docs/limits.md has the list.
  */
 #include "several.h"
 
