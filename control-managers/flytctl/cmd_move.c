@@ -193,10 +193,36 @@ static int begin(struct flytctl *ctl, const admin_move_args *args, struct asked_
     return code;
 }
 
-/* The next look at one of them, or its beginning. */
-static int go_on(struct flytctl *ctl, const admin_move_args *order, struct asked_move *one, size_t *under_way)
+/* The move that the program has got because it shares memory with one whose move began before it; 0: none. */
+static int taken_along(struct flytctl *ctl, uint64_t program, uint64_t first, uint64_t *move)
+{
+    char nothing[1] = "";
+    admin_numbered_page page = { .after = first, .vm = nothing, .node = nothing };
+    admin_moves_result result;
+    int code = first ? ask(ctl, ADMIN_MOVES, &page, &result) : EXIT_FINE;
+    *move = 0;
+    if (code || !first)
+        return code;
+    for (u_int i = 0; i < result.moves.moves_len; i++)
+        if (result.moves.moves_val[i].prog == program)
+            *move = result.moves.moves_val[i].id;
+    protocol_free((xdrproc_t)xdr_admin_moves_result, &result);
+    return code;
+}
+
+/* The next look at one of them, or its beginning. first: the move that began first; 0: none has. */
+static int go_on(struct flytctl *ctl, const admin_move_args *order, struct asked_move *one, size_t *under_way,
+                 uint64_t *first)
 {
     int code = EXIT_FINE;
+    if (!one->move && order->together && !one->waits) {
+        code = taken_along(ctl, order->prog, *first, &one->move);
+        if (code || one->move) {
+            one->over = code != EXIT_FINE;
+            *under_way += !one->over;
+            return code;
+        }
+    }
     if (one->move) {
         one->over = look(ctl, one->move, say_end, &code);
         *under_way -= one->over;
@@ -205,6 +231,7 @@ static int go_on(struct flytctl *ctl, const admin_move_args *order, struct asked
     code = begin(ctl, order, one);
     one->over = code != EXIT_FINE;
     *under_way += !one->over && !one->waits;
+    *first = *first ? *first : one->move;
     return code;
 }
 
@@ -216,6 +243,7 @@ static int move_all(struct flytctl *ctl, const admin_move_args *args, const uint
     const double until =
         seconds_now() + (double)count * ((args->within_ms ? args->within_ms / 1000 : WITHIN_SECONDS) + SLACK_SECONDS);
     size_t under_way = 0, over = 0;
+    uint64_t first = 0;
     int worst = ones ? EXIT_FINE : complain(ctl, EXIT_FAILED, "no memory");
     while (ones && over < count) {
         bool full = false;
@@ -225,7 +253,7 @@ static int move_all(struct flytctl *ctl, const admin_move_args *args, const uint
             order.prog = programs[i];
             if (one->over || (!one->move && (full || under_way >= at_once)))
                 continue;
-            int code = go_on(ctl, &order, one, &under_way);
+            int code = go_on(ctl, &order, one, &under_way, &first);
             full |= one->waits;
             over += one->over;
             worst = worst ? worst : code;

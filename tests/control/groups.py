@@ -104,6 +104,12 @@ def there_and_back():
         assert not any(row["bytes"] for row in moved[-3:]), moved
         ok("three programs there and back, and to another server of their node, where no byte is copied")
         here = ring.together()
+        cluster.run("node", "drain", here, "--move")
+        assert ring.together() == other(here)
+        ring.goes_on()
+        cluster.run("node", "undrain", here)
+        ok("a node that is drained: the first program that moves takes the others along")
+        here = ring.together()
         said = cluster.run("program", "migrate", str(ring.all[1].id), "--to", other(here), expect=9)
         assert "--together" in said, said
         assert ring.together() == here
