@@ -5,6 +5,7 @@
  *   lost     a collective that never ends, since the process of the last rank is killed; the others go on without it
  *   shrink   the same, of the process of the first ranks, which has made the unique id; the others shrink
  *   random   FLYT_COMM_RANDOM random collectives, from FLYT_COMM_SEED on
+ *   ended    communicators are ended while they are made, or used
  *   wrong    what is refused
  *   none     what is refused where the server has no communicators, or there are no random bytes
  * The last line that it prints is "ok".
@@ -460,6 +461,8 @@ int main(int argc, char **argv)
         behind();
     else if (strcmp(argv[1], "late") == 0)
         late();
+    else if (strcmp(argv[1], "ended") == 0)
+        ended();
     else if (strcmp(argv[1], "wrong") == 0)
         wrong(&id);
     else if (strcmp(argv[1], "random") == 0)

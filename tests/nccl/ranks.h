@@ -78,6 +78,8 @@ void revoked(void);
 void behind(void);
 /* behind.c: the others do not call a collective, and the servers' deadline passes. */
 void late(void);
+/* ended.c: communicators are ended while they are made, or used. */
+void ended(void);
 /* random.c: so many random collectives, which all processes draw alike from the seed. */
 void random_collectives(unsigned seed, int calls);
 /* refused.c */

@@ -9,6 +9,8 @@ shows: nccl: a rank's process that is killed is an error of every other rank wit
   the programs and their GPUs go on, also with a communicator of the ranks that are left, or behind a revoked one
 shows: nccl: GPU servers measure their network once for a communicator, save the table, and take it from there
 shows: nccl: where a server's deadline passes, all ranks learn the reason, and its log has the last calls
+shows: nccl: a communicator that is aborted while it is made, or another thread splits it, or operations of it are in a
+  group: the abort returns at once, whoever waits learns why, and a former communicator is known as one
 shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks, buffers that end too early: refused by name
 shows: nccl: a server without communicators, or without links, is named; without random bytes no unique id is made
 """
@@ -163,6 +165,12 @@ def a_deadline_that_passes():
         need(re.search(rf'event=collective-late rank=0 ranks=3 why="rank 0: call 1, {call}, was not complete in time; '
                        rf'expected from rank [12]( 2)?" last="1: {call} \(\w+\): (under way for )?[\d.]+ m?s"', log),
              log)
+
+
+@case
+def communicators_that_are_ended_while_they_are_used():
+    with Ranks("ended", "tcp", [2]) as ranks:
+        ranks.good()
 
 
 @case

@@ -3,6 +3,7 @@
  *
  * Several that are made in one group are made at a time, each in a thread of its own (group.c). One whose configuration
  * says that it does not block is made in a thread, too: until it is ready, ncclCommGetAsyncError says ncclInProgress.
+ * Nobody waits for that thread: it is a user of what it makes, and leaves when it finds that the program has ended it.
  */
 #include "cpu/client/nccl/nccl.h"
 
@@ -12,7 +13,6 @@
 
 #include "cpu/common/clock.h"
 
-#define MAGIC UINT64_C(0x466c79744e43434c)
 #define ASK_NS CLOCK_NS_PER_MS /* between two questions to the server */
 enum { RANKS_MOST = 1024 };
 
@@ -20,7 +20,7 @@ enum { RANKS_MOST = 1024 };
 
 static nccl_result known(const struct nccl_comm *comm, const char *function)
 {
-    return comm && comm->magic == MAGIC
+    return comm && !nccl_comm_ended(comm)
                ? NCCL_SUCCESS
                : nccl_fail(NCCL_INVALID_ARGUMENT, "%s: there is no such communicator", function);
 }
@@ -70,22 +70,11 @@ static nccl_result current(core_context **context, int *device)
     return nccl_of_core(code, "the GPU of a communicator", NULL);
 }
 
-static struct nccl_comm *comm_new(int rank, int ranks, core_context *context, int device)
+void nccl_comm_drop(struct nccl_comm *comm)
 {
-    struct nccl_comm *comm = calloc(1, sizeof *comm);
-    if (!comm)
-        return NULL;
-    *comm = (struct nccl_comm){ .magic = MAGIC, .rank = rank, .ranks = ranks, .context = context, .device = device };
-    pthread_mutex_init(&comm->lock, NULL);
-    atomic_init(&comm->state, NCCL_IN_PROGRESS);
-    return comm;
-}
-
-void nccl_comm_free(struct nccl_comm *comm)
-{
-    comm->magic = 0;
-    pthread_mutex_destroy(&comm->lock);
-    free(comm);
+    nccl_comm_leave(comm->making.parent);
+    nccl_comm_end(comm);
+    nccl_comm_leave(comm);
 }
 
 /* ---- making ---- */
@@ -108,7 +97,7 @@ static nccl_result split_ranks(struct nccl_comm *comm, const struct nccl_making 
     for (int r = 0; r < parent->ranks && result == NCCL_SUCCESS; r++) {
         size_t size = sizeof *cards;
         snprintf(key, sizeof key, "split_%u_%d", number, r);
-        result = nccl_store_get(parent, key, &cards[r], &size);
+        result = nccl_store_get(parent, comm, key, &cards[r], &size);
     }
     comm->ranks = 0;
     for (int r = 0; r < parent->ranks && result == NCCL_SUCCESS && own.color >= 0; r++) {
@@ -133,7 +122,7 @@ static nccl_result split_ranks(struct nccl_comm *comm, const struct nccl_making 
             result = nccl_store_set(parent, key, comm->place.name, sizeof comm->place.name);
     }
     size_t size = sizeof comm->place.name;
-    return result == NCCL_SUCCESS && comm->ranks ? nccl_store_get(parent, key, comm->place.name, &size) : result;
+    return result == NCCL_SUCCESS && comm->ranks ? nccl_store_get(parent, comm, key, comm->place.name, &size) : result;
 }
 
 nccl_result nccl_make(struct nccl_comm *comm)
@@ -151,15 +140,17 @@ nccl_result nccl_make(struct nccl_comm *comm)
         result = nccl_store_open(comm);
     if (result == NCCL_SUCCESS && part)
         result = nccl_connect(comm);
+    if (result == NCCL_SUCCESS && nccl_comm_ended(comm))
+        result = nccl_fail(NCCL_INTERNAL_ERROR, "the communicator was aborted while it was made");
     if (result != NCCL_SUCCESS)
         nccl_disconnect(comm, "it could not be made");
-    struct nccl_comm **out = making->out;
-    bool blocking = making->blocking;
-    atomic_store(&comm->state, (int)result); /* of one that does not block: the program may end it from here on */
-    if (blocking && (result != NCCL_SUCCESS || !part)) { /* else the program has it, and asks how it is */
-        *out = NULL;
-        nccl_comm_free(comm);
+    atomic_store(&comm->state, (int)result);
+    nccl_comm_leave(making->parent);
+    if (making->blocking && (result != NCCL_SUCCESS || !part)) { /* else the program has it, and asks how it is */
+        *making->out = NULL;
+        nccl_comm_end(comm);
     }
+    nccl_comm_leave(comm);
     return result;
 }
 
@@ -176,8 +167,11 @@ static nccl_result begin(struct nccl_comm *comm, const struct nccl_making *given
     *given->out = comm;
     if (given->blocking)
         return nccl_submit(&(struct nccl_job){ .comm = comm, .kind = NCCL_JOB_MAKE });
-    comm->threaded = pthread_create(&comm->thread, NULL, make_thread, comm) == 0;
-    return comm->threaded ? NCCL_IN_PROGRESS : nccl_make(comm);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, make_thread, comm) != 0)
+        return nccl_make(comm);
+    pthread_detach(thread);
+    return NCCL_IN_PROGRESS;
 }
 
 static nccl_result init_rank(struct nccl_comm **out, int ranks, const nccl_id *id, int rank,
@@ -203,7 +197,7 @@ static nccl_result init_rank(struct nccl_comm **out, int ranks, const nccl_id *i
     result = current(&context, &device);
     if (result != NCCL_SUCCESS)
         return result;
-    struct nccl_comm *comm = comm_new(rank, ranks, context, device);
+    struct nccl_comm *comm = nccl_comm_new(rank, ranks, context, device);
     return comm ? begin(comm, &making) : nccl_fail(NCCL_SYSTEM_ERROR, "%s: no memory", function);
 }
 
@@ -245,7 +239,7 @@ static nccl_result init_all(struct nccl_comm **comms, int count, const int *devi
         if (!context)
             return nccl_fail(NCCL_INVALID_ARGUMENT, "ncclCommInitAll: there is no device %d", device);
         result = nccl_of_core(core_context_retain(context), "ncclCommInitAll", NULL);
-        struct nccl_comm *comm = result == NCCL_SUCCESS ? comm_new(i, count, context, device) : NULL;
+        struct nccl_comm *comm = result == NCCL_SUCCESS ? nccl_comm_new(i, count, context, device) : NULL;
         making.out = &comms[i];
         if (result == NCCL_SUCCESS)
             result = comm ? begin(comm, &making) : nccl_fail(NCCL_SYSTEM_ERROR, "ncclCommInitAll: no memory");
@@ -285,15 +279,22 @@ static nccl_result split(struct nccl_comm *parent, int color, int key, struct nc
     if (result != NCCL_SUCCESS)
         return result;
     making.blocking |= color < 0; /* there is nothing that could be asked about */
-    struct nccl_comm *comm = comm_new(0, parent->ranks, parent->context, parent->device);
+    struct nccl_comm *comm = nccl_comm_new(0, parent->ranks, parent->context, parent->device);
     making.number = ++parent->splits; /* by the calling thread: those that make communicators run in any order */
-    return comm ? begin(comm, &making) : nccl_fail(NCCL_SYSTEM_ERROR, "ncclCommSplit: no memory");
+    if (!comm)
+        return nccl_fail(NCCL_SYSTEM_ERROR, "ncclCommSplit: no memory");
+    making.parent = nccl_comm_enter(parent);
+    if (making.parent)
+        return begin(comm, &making);
+    nccl_comm_drop(comm);
+    return known(parent, "ncclCommSplit");
 }
 
 nccl_result ncclCommSplit(struct nccl_comm *comm, int color, int key, struct nccl_comm **out,
                           const struct nccl_config *config)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return nccl_group_failed(split(comm, color, key, out, config));
 }
 
@@ -302,6 +303,7 @@ nccl_result ncclCommSplit(struct nccl_comm *comm, int color, int key, struct ncc
 nccl_result ncclCommRevoke(struct nccl_comm *comm, int flags)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     nccl_result result = known(comm, __func__);
     if (result == NCCL_SUCCESS && flags)
         result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: the flags are %d, and must be 0", __func__, flags);
@@ -309,8 +311,8 @@ nccl_result ncclCommRevoke(struct nccl_comm *comm, int flags)
         result = nccl_fail(NCCL_INVALID_USAGE, "%s: the communicator is not ready yet, or could not be made", __func__);
     if (result != NCCL_SUCCESS)
         return result;
-    nccl_cut(comm, "its program has revoked it");
     comm->revoked = true;
+    nccl_cut(comm, "its program has revoked it");
     atomic_store(&comm->state, (int)NCCL_SUCCESS);
     return NCCL_SUCCESS;
 }
@@ -359,9 +361,9 @@ static nccl_result excluded_read(const struct nccl_comm *parent, const int *excl
                              excluded[i], parent->ranks);
         gone[excluded[i]] = true;
     }
-    return gone[parent->rank] ? nccl_fail(NCCL_INVALID_ARGUMENT, "ncclCommShrink: rank %d calls it, and is excluded",
-                                          parent->rank)
-                              : NCCL_SUCCESS;
+    return gone[parent->rank]
+               ? nccl_fail(NCCL_INVALID_ARGUMENT, "ncclCommShrink: rank %d calls it, and is excluded", parent->rank)
+               : NCCL_SUCCESS;
 }
 
 static nccl_result shrink(struct nccl_comm *parent, const int *excluded, int count, struct nccl_comm **out,
@@ -370,9 +372,12 @@ static nccl_result shrink(struct nccl_comm *parent, const int *excluded, int cou
     enum { ABORT = 1 };
     struct nccl_making making = { .out = out };
     nccl_result result = flags & ABORT ? known(parent, "ncclCommShrink") : parent_check(parent, "ncclCommShrink");
-    if (result == NCCL_SUCCESS && (!out || !excluded || count < 1 || flags & ~ABORT || !parent->homes))
-        result = nccl_fail(NCCL_INVALID_ARGUMENT, "ncclCommShrink: a pointer is NULL, %d ranks are excluded, the flags "
-                                                  "are %d, or the communicator could not be made", count, flags);
+    if (result == NCCL_SUCCESS && (!out || !excluded || count < 1 || flags & ~ABORT ||
+                                   atomic_load(&parent->state) == NCCL_IN_PROGRESS || !parent->homes))
+        result = nccl_fail(NCCL_INVALID_ARGUMENT,
+                           "ncclCommShrink: a pointer is NULL, %d ranks are excluded, the flags "
+                           "are %d, or the communicator could not be made",
+                           count, flags);
     if (result == NCCL_SUCCESS) {
         *out = NULL;
         making.blocking = parent->making.blocking;
@@ -381,7 +386,7 @@ static nccl_result shrink(struct nccl_comm *parent, const int *excluded, int cou
     if (result != NCCL_SUCCESS)
         return result;
     bool *gone = calloc((unsigned)parent->ranks, sizeof *gone);
-    struct nccl_comm *comm = comm_new(0, 0, parent->context, parent->device);
+    struct nccl_comm *comm = nccl_comm_new(0, 0, parent->context, parent->device);
     result = gone && comm ? excluded_read(parent, excluded, count, gone)
                           : nccl_fail(NCCL_SYSTEM_ERROR, "ncclCommShrink: no memory");
     parent->shrinks += result == NCCL_SUCCESS;
@@ -390,7 +395,7 @@ static nccl_result shrink(struct nccl_comm *parent, const int *excluded, int cou
     free(gone);
     if (result != NCCL_SUCCESS) {
         if (comm)
-            nccl_comm_free(comm);
+            nccl_comm_drop(comm);
         return result;
     }
     if (flags & ABORT)
@@ -402,6 +407,7 @@ nccl_result ncclCommShrink(struct nccl_comm *comm, const int *excluded, int coun
                            const struct nccl_config *config, int flags)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return nccl_group_failed(shrink(comm, excluded, count, out, config, flags));
 }
 
@@ -410,6 +416,7 @@ nccl_result ncclCommShrink(struct nccl_comm *comm, const int *excluded, int coun
 nccl_result ncclCommFinalize(struct nccl_comm *comm)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return nccl_comm_check(comm, __func__); /* the server carries out what it was given before it lets a rank go */
 }
 
@@ -418,22 +425,29 @@ static nccl_result end(struct nccl_comm *comm, const char *function, const char 
     nccl_result result = known(comm, function);
     if (result != NCCL_SUCCESS)
         return result;
-    if (comm->threaded)
-        pthread_join(comm->thread, NULL);
-    nccl_disconnect(comm, abort);
-    nccl_comm_free(comm);
+    bool unready = atomic_load(&comm->state) == NCCL_IN_PROGRESS; /* what makes it has all of it yet */
+    if (unready && !abort)
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: the communicator is not ready yet; ncclCommAbort ends it",
+                         function);
+    if (!nccl_comm_end(comm))
+        return known(comm, function);
+    comm->why = abort;
+    if (!unready)
+        nccl_cut(comm, abort);
     return NCCL_SUCCESS;
 }
 
 nccl_result ncclCommDestroy(struct nccl_comm *comm)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return comm ? end(comm, __func__, NULL) : NCCL_SUCCESS;
 }
 
 nccl_result ncclCommAbort(struct nccl_comm *comm)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return comm ? end(comm, __func__, "its program has aborted it") : NCCL_SUCCESS;
 }
 
@@ -451,6 +465,7 @@ nccl_result ncclCommGetAsyncError(struct nccl_comm *comm, nccl_result *error)
     char why[CORE_WHY_SIZE];
     int status = 0;
     NCCL_ENTER();
+    NCCL_USE(comm);
     nccl_result result = can_answer(comm, error, __func__, "error");
     if (result != NCCL_SUCCESS)
         return result;
@@ -472,6 +487,7 @@ nccl_result ncclCommGetAsyncError(struct nccl_comm *comm, nccl_result *error)
 
 nccl_result ncclCommCount(const struct nccl_comm *comm, int *count)
 {
+    NCCL_USE(comm);
     nccl_result result = can_answer(comm, count, __func__, "count");
     if (result == NCCL_SUCCESS)
         *count = comm->ranks;
@@ -480,6 +496,7 @@ nccl_result ncclCommCount(const struct nccl_comm *comm, int *count)
 
 nccl_result ncclCommCuDevice(const struct nccl_comm *comm, int *device)
 {
+    NCCL_USE(comm);
     nccl_result result = can_answer(comm, device, __func__, "device");
     if (result == NCCL_SUCCESS)
         *device = comm->device;
@@ -488,6 +505,7 @@ nccl_result ncclCommCuDevice(const struct nccl_comm *comm, int *device)
 
 nccl_result ncclCommUserRank(const struct nccl_comm *comm, int *rank)
 {
+    NCCL_USE(comm);
     nccl_result result = can_answer(comm, rank, __func__, "rank");
     if (result == NCCL_SUCCESS)
         *rank = comm->rank;

@@ -14,11 +14,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cpu/comm/link/handle.h"
 #include "cpu/comm/store/store.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
+
+/* How often who waits for a rank looks whether the program has ended the communicator. */
+#define LOOK_NS (50 * CLOCK_NS_PER_MS)
 
 struct rank_card {
     uint8_t process[16], gpu[16];
@@ -53,11 +57,23 @@ nccl_result nccl_store_set(struct nccl_comm *comm, const char *key, const void *
     return nccl_of_errno(comm_store_set(comm->store, key, value, size, nccl_deadline(), error), "meeting", error);
 }
 
-nccl_result nccl_store_get(struct nccl_comm *comm, const char *key, void *value, size_t *size)
+nccl_result nccl_store_get(struct nccl_comm *comm, const struct nccl_comm *made, const char *key, void *value,
+                           size_t *size)
 {
     char error[RPC_ERROR_SIZE] = "";
-    return nccl_of_errno(comm_store_get(comm->store, key, value, *size, size, nccl_deadline(), error), "meeting",
-                         error);
+    const uint64_t deadline = nccl_deadline();
+    const size_t room = *size;
+    const struct timespec others = { .tv_nsec = CLOCK_NS_PER_MS }; /* for threads that use the same connection */
+    for (;;) {
+        if (nccl_comm_ended(comm) || nccl_comm_ended(made))
+            return nccl_fail(NCCL_INTERNAL_ERROR, "meeting: the communicator was aborted or destroyed");
+        uint64_t now = clock_now(), look = now + LOOK_NS;
+        *size = room;
+        int status = comm_store_get(comm->store, key, value, room, size, look < deadline ? look : deadline, error);
+        if (status != -ETIMEDOUT || look >= deadline)
+            return nccl_of_errno(status, "meeting", error);
+        nanosleep(&others, NULL);
+    }
 }
 
 /* ---- who the ranks are ---- */
@@ -91,7 +107,7 @@ static nccl_result introduce(struct nccl_comm *comm, struct rank_card *cards)
         size_t size = sizeof *cards;
         snprintf(key, sizeof key, "rank_%d", r);
         if (r != comm->rank)
-            result = nccl_store_get(comm, key, &cards[r], &size);
+            result = nccl_store_get(comm, comm, key, &cards[r], &size);
         if (result == NCCL_SUCCESS && size != sizeof *cards)
             result = nccl_fail(NCCL_INVALID_USAGE, "rank %d uses another release of Flyt's libnccl.so.2", r);
         if (result == NCCL_SUCCESS && cards[r].ranks != comm->ranks)
@@ -145,7 +161,7 @@ static nccl_result hear(struct nccl_comm *comm, int peer, struct rank_link *link
     char key[40];
     size_t size = sizeof link->peer;
     snprintf(key, sizeof key, "link_%d_%d", peer, comm->rank);
-    nccl_result result = nccl_store_get(comm, key, link->peer, &size);
+    nccl_result result = nccl_store_get(comm, comm, key, link->peer, &size);
     link->peer_count = (unsigned)(size / CORE_LINK_HANDLE_SIZE);
     return result;
 }
@@ -183,11 +199,10 @@ static nccl_result address_of(struct nccl_comm *comm, int peer, const struct ran
     if (!cards[peer].managed || !calls(link))
         return NCCL_SUCCESS;
     snprintf(key, sizeof key, "offer_%d_%d", peer, comm->rank);
-    nccl_result result = nccl_store_get(comm, key, offered, &size);
-    return result == NCCL_SUCCESS
-               ? nccl_of_core(core_link_take(comm->context, offered, link->peer_count, address, why), "taking a link",
-                              why)
-               : result;
+    nccl_result result = nccl_store_get(comm, comm, key, offered, &size);
+    return result == NCCL_SUCCESS ? nccl_of_core(core_link_take(comm->context, offered, link->peer_count, address, why),
+                                                 "taking a link", why)
+                                  : result;
 }
 
 static nccl_result join(struct nccl_comm *comm, int peer, struct rank_link *link, const struct rank_card *cards)
@@ -240,8 +255,8 @@ nccl_result nccl_connect(struct nccl_comm *comm)
     struct rank_card *cards = calloc((unsigned)comm->ranks, sizeof *cards);
     comm->links = malloc((unsigned)comm->ranks * sizeof *comm->links);
     comm->homes = calloc((unsigned)comm->ranks, sizeof *comm->homes);
-    nccl_result result = cards && comm->links && comm->homes ? NCCL_SUCCESS
-                                                             : nccl_fail(NCCL_SYSTEM_ERROR, "no memory for ranks");
+    nccl_result result =
+        cards && comm->links && comm->homes ? NCCL_SUCCESS : nccl_fail(NCCL_SYSTEM_ERROR, "no memory for ranks");
     for (int r = 0; comm->links && r < comm->ranks; r++)
         comm->links[r] = CORE_COMM_NEAR;
     if (result == NCCL_SUCCESS)
@@ -267,18 +282,21 @@ void nccl_cut(struct nccl_comm *comm, const char *abort)
 {
     char why[CORE_WHY_SIZE];
     int status;
-    bool waits = comm->made && !abort;
-    if (comm->made)
-        core_comm_close(comm->id, abort);
+    pthread_mutex_lock(&comm->lock); /* another thread may abort it */
+    const bool made = comm->made;
+    uint32_t *links = comm->links;
     comm->made = false;
-    for (int r = 0; comm->links && r < comm->ranks; r++)
-        if (comm->links[r] != CORE_COMM_NEAR)
-            core_link_close(comm->links[r]);
-    /* A question that is answered behind all that: a process that ends now is no loss for its peers. */
-    if (waits)
-        core_comm_status(comm->id, &status, why);
-    free(comm->links);
     comm->links = NULL;
+    pthread_mutex_unlock(&comm->lock);
+    if (made)
+        core_comm_close(comm->id, abort);
+    for (int r = 0; links && r < comm->ranks; r++)
+        if (links[r] != CORE_COMM_NEAR)
+            core_link_close(links[r]);
+    /* A question that is answered behind all that: a process that ends now is no loss for its peers. */
+    if (made && !abort)
+        core_comm_status(comm->id, &status, why);
+    free(links);
 }
 
 void nccl_disconnect(struct nccl_comm *comm, const char *abort)

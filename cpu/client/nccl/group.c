@@ -33,7 +33,7 @@ static void make_none(const struct nccl_job *jobs, size_t count)
     for (size_t i = 0; i < count; i++)
         if (jobs[i].kind == NCCL_JOB_MAKE) {
             *jobs[i].comm->making.out = NULL;
-            nccl_comm_free(jobs[i].comm);
+            nccl_comm_drop(jobs[i].comm);
         }
 }
 
@@ -72,8 +72,20 @@ static nccl_result make_all(struct nccl_job *jobs, size_t count)
 
 /* ---- operations ---- */
 
+static nccl_result here_still(const struct nccl_job *job)
+{
+    return nccl_comm_ended(job->comm)
+               ? nccl_fail(
+                     NCCL_INVALID_USAGE,
+                     "ncclGroupEnd: a communicator was destroyed or aborted after an operation of it in the group")
+               : NCCL_SUCCESS;
+}
+
 static nccl_result call_now(const struct nccl_job *job)
 {
+    nccl_result result = here_still(job);
+    if (result != NCCL_SUCCESS)
+        return result;
     core_context *context = job->comm->context;
     struct graph_collective c = { .comm = job->comm->id, .call = job->call };
     int code = nccl_stage_begin(context, job->stream, &c.call.in, job->in_size, true);
@@ -102,7 +114,7 @@ static int order(core_context *context, core_stream from, core_stream to)
 
 static bool is_message_of(const struct nccl_job *job, const struct nccl_comm *comm)
 {
-    return job->kind == NCCL_JOB_MESSAGE && job->comm == comm;
+    return job->kind == NCCL_JOB_MESSAGE && !job->done && job->comm == comm;
 }
 
 /* The stream waits for those of the other messages, and has their bytes on the device. list: as many as there are. */
@@ -136,8 +148,8 @@ static int messages_end(struct nccl_job *jobs, size_t count, const struct core_c
         if (!is_message_of(&jobs[i], comm))
             continue;
         const struct core_comm_message *m = &list[n++];
-        int ended = nccl_stage_end(comm->context, stream, jobs[i].message.address, m->address, m->size,
-                                   !code && !m->sends);
+        int ended =
+            nccl_stage_end(comm->context, stream, jobs[i].message.address, m->address, m->size, !code && !m->sends);
         result = result ? result : ended;
     }
     for (size_t i = 0; i < count; i++) {
@@ -145,7 +157,7 @@ static int messages_end(struct nccl_job *jobs, size_t count, const struct core_c
             continue;
         if (jobs[i].stream != stream && !code && !result)
             result = order(comm->context, stream, jobs[i].stream);
-        jobs[i].comm = NULL;
+        jobs[i].done = true;
     }
     return code ? code : result;
 }
@@ -157,13 +169,17 @@ static nccl_result messages_now(struct nccl_job *jobs, size_t count)
     const struct nccl_comm *comm = jobs[0].comm;
     struct core_comm_message *list = calloc(count, sizeof *list);
     unsigned found;
+    nccl_result result = here_still(&jobs[0]);
+    if (result != NCCL_SUCCESS) {
+        free(list);
+        return result;
+    }
     if (!list)
         return nccl_fail(NCCL_SYSTEM_ERROR, "no memory for messages");
     int code = messages_begin(jobs, count, list, &found);
     if (!code)
-        code = issue_collective(comm->context, jobs[0].stream, &(struct graph_collective){ .comm = comm->id,
-                                                                                           .messages = list,
-                                                                                           .count = found });
+        code = issue_collective(comm->context, jobs[0].stream,
+                                &(struct graph_collective){ .comm = comm->id, .messages = list, .count = found });
     code = messages_end(jobs, count, list, found, code);
     free(list);
     return nccl_of_core(code, "send and receive", NULL);
@@ -176,7 +192,7 @@ static nccl_result do_all(struct nccl_job *jobs, size_t count)
         if (jobs[i].kind == NCCL_JOB_CALL)
             result = call_now(&jobs[i]);
     for (size_t i = 0; i < count && result == NCCL_SUCCESS; i++)
-        if (jobs[i].kind == NCCL_JOB_MESSAGE && jobs[i].comm)
+        if (jobs[i].kind == NCCL_JOB_MESSAGE && !jobs[i].done)
             result = messages_now(&jobs[i], count - i);
     return result;
 }
@@ -202,6 +218,8 @@ static nccl_result keep(const struct nccl_job *job)
         group.jobs = more;
         group.room = room;
     }
+    if (job->kind != NCCL_JOB_MAKE && !nccl_comm_enter(job->comm)) /* up to ncclGroupEnd */
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "a group: the communicator has been destroyed or aborted");
     group.jobs[group.count++] = *job;
     return NCCL_SUCCESS;
 }
@@ -232,6 +250,9 @@ nccl_result ncclGroupEnd(void)
         result = mine.count ? carry_out(mine.jobs, mine.count) : NCCL_SUCCESS;
     else
         make_none(mine.jobs, mine.count); /* another one has failed before any was begun */
+    for (size_t i = 0; i < mine.count; i++)
+        if (mine.jobs[i].kind != NCCL_JOB_MAKE)
+            nccl_comm_leave(mine.jobs[i].comm);
     free(mine.jobs);
     return result;
 }

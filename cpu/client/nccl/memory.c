@@ -27,6 +27,7 @@ nccl_result ncclMemFree(void *memory)
 nccl_result ncclCommRegister(const struct nccl_comm *comm, void *memory, size_t size, void **handle)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     nccl_result result = nccl_comm_check(comm, __func__);
     if (result != NCCL_SUCCESS)
         return result;
@@ -40,6 +41,7 @@ nccl_result ncclCommDeregister(const struct nccl_comm *comm, void *handle)
 {
     (void)handle;
     NCCL_ENTER();
+    NCCL_USE(comm);
     return nccl_comm_check(comm, __func__);
 }
 
@@ -48,6 +50,7 @@ nccl_result ncclCommWindowRegister(struct nccl_comm *comm, void *memory, size_t 
 {
     (void)flags;
     NCCL_ENTER();
+    NCCL_USE(comm);
     nccl_result result = nccl_comm_check(comm, __func__);
     if (result != NCCL_SUCCESS)
         return result;
@@ -61,5 +64,6 @@ nccl_result ncclCommWindowDeregister(struct nccl_comm *comm, void *window)
 {
     (void)window;
     NCCL_ENTER();
+    NCCL_USE(comm);
     return nccl_comm_check(comm, __func__);
 }

@@ -5,6 +5,7 @@
  *   id.c        unique ids, and the store behind them, in which ranks meet
  *   connect.c   how a rank becomes one: who the others are, links to those of other processes
  *   comm.c      communicators: made, split, asked about, ended
+ *   users.c     who uses a communicator, and what becomes of its memory
  *   operation.c collectives, send and receive, operations of the program's own
  *   group.c     ncclGroupStart and ncclGroupEnd
  *   staging.c   pinned memory of the host as a buffer
@@ -16,7 +17,8 @@
  *   names.txt   what the library exports (stubs.awk, entries.awk, exports.awk)
  *
  * A communicator is used by one thread at a time, as NCCL wants it; ncclCommAbort and ncclCommGetAsyncError may come
- * from any. The library never ends the process.
+ * from any. So each call counts as a user of its communicator, as does what makes a child of it, or has it in a group:
+ * who ends it marks it, and the last user frees it. The library never ends the process.
  */
 #ifndef FLYT_CLIENT_NCCL_H
 #define FLYT_CLIENT_NCCL_H
@@ -66,28 +68,45 @@ struct nccl_making {
 struct comm_store;
 
 struct nccl_comm {
-    uint64_t magic;
+    uint64_t magic;         /* and the users stay readable behind its end (users.c) */
+    atomic_uint users;      /* NCCL_ENDED, and how many use it */
+    struct nccl_comm *next; /* behind its end */
+    const char *why;        /* it was aborted; NULL: destroyed */
     int rank, ranks, device;
     core_context *context;
     core_comm id;
     uint32_t *links;                /* of each rank; CORE_COMM_NEAR: none */
-    bool made;                      /* the server has it */
+    atomic_bool made;               /* the server has it */
     struct nccl_place place;        /* where its ranks meet */
     struct comm_store *tcp, *store; /* the connection, and what this communicator has in it */
     struct nccl_making making;
-    struct nccl_place *homes;       /* of each rank: the store that its process serves; no URI: it has none */
+    struct nccl_place *homes; /* of each rank: the store that its process serves; no URI: it has none */
     unsigned splits, shrinks;
-    bool revoked;
+    atomic_bool revoked;
     pthread_mutex_t lock; /* of what follows */
     atomic_int state;     /* a nccl_result: NCCL_IN_PROGRESS: it is being made */
-    bool threaded;        /* a thread makes it, or has made it, and has not been waited for */
-    pthread_t thread;
-    uint64_t asked; /* when the server was last asked how it is */
+    uint64_t asked;       /* when the server was last asked how it is */
     struct nccl_factor factors[NCCL_OWN_OPERATIONS_MOST];
 };
 
 /* What every exported function begins with: a move of the session waits for it, and it for a move. */
 #define NCCL_ENTER() CORE_GATE(__func__)
+/* And what a function with a communicator begins with, too: it is a user up to its end. */
+#define NCCL_USE(comm) \
+    struct nccl_comm *const used_ __attribute__((cleanup(nccl_comm_used), unused)) = nccl_comm_enter(comm)
+
+/* ---- users.c ---- */
+
+/* Ready for NCCL_USE; the caller is its user. NULL: no memory. */
+struct nccl_comm *nccl_comm_new(int rank, int ranks, core_context *, int device);
+/* Makes the caller a user, up to nccl_comm_leave. NULL: there is no such communicator, or it has been ended. */
+struct nccl_comm *nccl_comm_enter(const struct nccl_comm *);
+/* The last user of one that has been ended disconnects it. NULL is allowed. */
+void nccl_comm_leave(struct nccl_comm *);
+void nccl_comm_used(struct nccl_comm *const *);
+/* For a user. False: another thread has ended it. */
+bool nccl_comm_end(struct nccl_comm *);
+bool nccl_comm_ended(const struct nccl_comm *);
 
 /* ---- error.c ---- */
 
@@ -113,9 +132,11 @@ uint64_t nccl_deadline(void);
 
 /* The store of the communicator, at its place. */
 nccl_result nccl_store_open(struct nccl_comm *);
-/* What a rank leaves there for the others. *size: the room at `value`, then what was there; waits for it. */
+/* What a rank leaves there for the others. *size: the room at `value`, then what was there; waits for it, but leaves
+   soon with NCCL_INTERNAL_ERROR where the communicator is ended, or the one that is being made of it. */
 nccl_result nccl_store_set(struct nccl_comm *, const char *key, const void *value, size_t size);
-nccl_result nccl_store_get(struct nccl_comm *, const char *key, void *value, size_t *size);
+nccl_result nccl_store_get(struct nccl_comm *, const struct nccl_comm *made, const char *key, void *value,
+                           size_t *size);
 /* Makes the rank: waits for all others. */
 nccl_result nccl_connect(struct nccl_comm *);
 /* The server forgets it, and what ranks have in the store stays. abort: why, or NULL. */
@@ -130,6 +151,7 @@ struct nccl_job {
     struct nccl_comm *comm;
     core_stream stream;
     enum { NCCL_JOB_CALL, NCCL_JOB_MESSAGE, NCCL_JOB_MAKE } kind;
+    bool done;
     union {
         struct core_comm_call call;
         struct core_comm_message message;
@@ -152,9 +174,9 @@ int nccl_stage_end(core_context *, core_stream, uint64_t program, uint64_t stage
 
 /* ---- comm.c ---- */
 
-/* Of one that was not made, or has been disconnected. */
-void nccl_comm_free(struct nccl_comm *);
-/* Waits. Frees the communicator where it cannot be made and the program does not ask how it is. */
+/* Of one that will not be made: nobody uses it any more, nor its parent for it. */
+void nccl_comm_drop(struct nccl_comm *);
+/* Waits. Ends the communicator where it cannot be made and the program does not ask how it is. */
 nccl_result nccl_make(struct nccl_comm *);
 /* NCCL_SUCCESS if it is one, and is ready for operations. */
 nccl_result nccl_comm_check(const struct nccl_comm *, const char *function);

@@ -108,12 +108,14 @@ nccl_result ncclReduce(const void *in, void *out, size_t count, int type, int op
                        core_stream stream)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return collective(COMM_REDUCE, in, out, count, type, op, root, comm, stream, __func__);
 }
 
 nccl_result ncclBcast(void *buffer, size_t count, int type, int root, struct nccl_comm *comm, core_stream stream)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return collective(COMM_BROADCAST, buffer, buffer, count, type, 0, root, comm, stream, __func__);
 }
 
@@ -121,6 +123,7 @@ nccl_result ncclBroadcast(const void *in, void *out, size_t count, int type, int
                           core_stream stream)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return collective(COMM_BROADCAST, in, out, count, type, 0, root, comm, stream, __func__);
 }
 
@@ -128,6 +131,7 @@ nccl_result ncclAllReduce(const void *in, void *out, size_t count, int type, int
                           core_stream stream)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return collective(COMM_ALL_REDUCE, in, out, count, type, op, 0, comm, stream, __func__);
 }
 
@@ -135,18 +139,21 @@ nccl_result ncclReduceScatter(const void *in, void *out, size_t count, int type,
                               core_stream stream)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return collective(COMM_REDUCE_SCATTER, in, out, count, type, op, 0, comm, stream, __func__);
 }
 
 nccl_result ncclAllGather(const void *in, void *out, size_t count, int type, struct nccl_comm *comm, core_stream stream)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return collective(COMM_ALL_GATHER, in, out, count, type, 0, 0, comm, stream, __func__);
 }
 
 nccl_result ncclAlltoAll(const void *in, void *out, size_t count, int type, struct nccl_comm *comm, core_stream stream)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return collective(COMM_ALL_TO_ALL, in, out, count, type, 0, 0, comm, stream, __func__);
 }
 
@@ -154,6 +161,7 @@ nccl_result ncclGather(const void *in, void *out, size_t count, int type, int ro
                        core_stream stream)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return collective(COMM_GATHER, in, out, count, type, 0, root, comm, stream, __func__);
 }
 
@@ -161,6 +169,7 @@ nccl_result ncclScatter(const void *in, void *out, size_t count, int type, int r
                         core_stream stream)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return collective(COMM_SCATTER, in, out, count, type, 0, root, comm, stream, __func__);
 }
 
@@ -189,12 +198,14 @@ static nccl_result message(bool sends, const void *buffer, size_t count, int typ
 nccl_result ncclSend(const void *buffer, size_t count, int type, int peer, struct nccl_comm *comm, core_stream stream)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return message(true, buffer, count, type, peer, comm, stream, __func__);
 }
 
 nccl_result ncclRecv(void *buffer, size_t count, int type, int peer, struct nccl_comm *comm, core_stream stream)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     return message(false, buffer, count, type, peer, comm, stream, __func__);
 }
 
@@ -220,6 +231,7 @@ static nccl_result factor_set(struct nccl_factor *factor, const void *scalar, in
 nccl_result ncclRedOpCreatePreMulSum(int *op, void *scalar, int type, int residence, struct nccl_comm *comm)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     nccl_result result = nccl_comm_check(comm, __func__);
     if (result != NCCL_SUCCESS)
         return result;
@@ -241,6 +253,7 @@ nccl_result ncclRedOpCreatePreMulSum(int *op, void *scalar, int type, int reside
 nccl_result ncclRedOpDestroy(int op, struct nccl_comm *comm)
 {
     NCCL_ENTER();
+    NCCL_USE(comm);
     int own = op - NCCL_OPERATIONS;
     nccl_result result = nccl_comm_check(comm, __func__);
     if (result != NCCL_SUCCESS)
