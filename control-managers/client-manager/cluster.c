@@ -275,10 +275,12 @@ static void take_notice(struct manager *manager, client_event_kind kind, const c
         log_warning("event=server-lost program=%llu pid=%u server=%llu why=\"%s\"", (unsigned long long)program->key,
                     program->pid, (unsigned long long)notice->server, notice->why.text);
         program->server = 0;
+        program->shaken = true;
         program_tell(program, notice->why.code > CTL_WAITING ? notice->why.code : CTL_LOST, notice->why.text, 0);
         break;
     case CLIENT_EVENT_SUSPECT:
     case CLIENT_EVENT_BACK:
+        program->shaken = true;
         log_warning("event=server-%s program=%llu pid=%u server=%llu why=\"%s\"",
                     kind == CLIENT_EVENT_BACK ? "back" : "suspect", (unsigned long long)program->key, program->pid,
                     (unsigned long long)notice->server, notice->why.text);

@@ -1,6 +1,7 @@
 /*
  * recovery.c: between a program's library, which makes its session again after the loss of its GPU server, and the
- * cluster manager, which knows whether it is to, and keeps what became of it. Both are only handed on. Where programs
+ * cluster manager, which knows whether it is to, and keeps what became of it. Both are only handed on; of what became of
+ * it, what can be true, and no more than a program that loses its server again and again has to say. Where programs
  * keep what they need for it is this machine's configuration.
  */
 #include "control-managers/client-manager/manager.h"
@@ -11,8 +12,9 @@
 #include "control-managers/common/link.h"
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
+#include "cpu/common/recovery_wish.h"
 
-enum { CALL_MS = CTL_CALL_SECONDS * 1000 };
+enum { CALL_MS = CTL_CALL_SECONDS * 1000, REPORTS = 8, MINUTE_MS = 60000 };
 
 static char nothing[1];
 
@@ -88,18 +90,41 @@ void cluster_tell_recovery(struct client_program *program)
         log_debug("event=recovery-not-told why=\"%s\"", error);
 }
 
+/* Whether the program may say so. If not, why. Programs without the VM's right to it may make their sessions again, too
+   (FLYT_RECOVERY), so that does not count here. */
+static ctl_status judged(struct client_program *program, const ctl_recovery *recovery)
+{
+    static char often[] = "this program has said so too often: try again in a minute",
+                unheard[] = "this program's GPU server was not lost", figures[] = "these figures cannot be true";
+    const uint64_t now = loop_now(program->manager->loop);
+    if (recovery->state >= CTL_RECOVERY_RECOVERED && !program->shaken)
+        return (ctl_status){ CTL_DENIED, unheard };
+    if (!recovery_figures_possible(recovery->outage_us, recovery->bytes))
+        return (ctl_status){ CTL_INVALID, figures };
+    if (!program->reports || now - program->reports_since >= MINUTE_MS) {
+        program->reports_since = now;
+        program->reports = 0;
+    }
+    if (program->reports >= REPORTS)
+        return (ctl_status){ CTL_BUSY, often };
+    program->reports++;
+    return (ctl_status){ CTL_OK, nothing };
+}
+
 void recovery_handle_told(struct conn *conn, struct loop_call *call, void *object)
 {
     const ctl_recovery *recovery = object;
     struct client_program *program = program_of(conn);
-    ctl_plain_result result = { .status = { CTL_OK, nothing } };
     if (!program) {
         call_refuse(call);
         return;
     }
+    const ctl_plain_result result = { .status = judged(program, recovery) };
+    call_reply(call, &result);
+    if (result.status.code != CTL_OK)
+        return;
     program->recovery = *recovery;
     snprintf(program->recovery_why, sizeof program->recovery_why, "%s", recovery->why);
-    call_reply(call, &result);
     if (recovery->state > CTL_RECOVERY_PROTECTED)
         log_warning("event=recovery program=%llu pid=%u state=%d outage_ms=%llu why=\"%s\"",
                     (unsigned long long)program->key, program->pid, (int)recovery->state,

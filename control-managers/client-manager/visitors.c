@@ -214,6 +214,7 @@ static void handle_part(struct conn *conn, struct loop_call *call, void *object)
 static void ask_again(struct client_program *program)
 {
     program->server = program->held = 0;
+    program->shaken = true;
     program->state = PROGRAM_ASKING;
     program->sent = false;
     program_tell(program, CTL_WAITING, "another GPU server is asked for", 0);
@@ -235,7 +236,7 @@ static void handle_wait(struct conn *conn, struct loop_call *call, void *object)
                                                     (char *)(uintptr_t) "a new ticket is being asked for" } };
         program_set_answer(program, &asking);
         program->news = false;
-        program->renew = true;
+        program->renew = program->shaken = true;
         if (cluster_renew(program) != 0)
             program_tell(program, CTL_LOST, "the cluster manager cannot be reached for a new ticket", 0);
     } else if (args->renew && program->state == PROGRAM_REFUSED) {
@@ -260,6 +261,7 @@ static void handle_unreached(struct conn *conn, struct loop_call *call, void *ob
         snprintf(text, sizeof text, "another place is looked for, since %.800s", args->why);
         program->held = program->server;
         program->server = 0;
+        program->shaken = true;
         program->state = PROGRAM_ASKING;
         program_tell(program, CTL_WAITING, text, 0);
         program->news = false;
@@ -319,6 +321,7 @@ static void handle_resume(struct conn *conn, struct loop_call *call, void *objec
         return;
     }
     visitor->program = program;
+    program->shaken = true; /* it may have been, before we began */
     program->conn = conn;
     program->minor = visitor->hello.minor;
     log_info("event=program-back program=%llu pid=%u server=%llu move=%llu", (unsigned long long)program->key,
@@ -348,6 +351,7 @@ static void handle_thawed(struct conn *conn, struct loop_call *call, void *objec
     program->minor = visitor->hello.minor;
     program->state = PROGRAM_RUNNING;
     program->server = CLIENT_SUSPENDED;
+    program->shaken = true; /* it may have been, where it was suspended */
     log_info("event=program-thawed program=%llu pid=%u uid=%u executable=%s", (unsigned long long)program->key,
              program->pid, program->uid, program->executable);
     state_save(program->manager);

@@ -172,6 +172,7 @@ struct vm {
     struct followed followed;
     struct db_vm row;
     struct rate requests, told; /* its requests; events about it */
+    struct rate recoveries;     /* what its programs say of their recovery */
     uint32_t untold;            /* events that were left out */
     struct cluster *cluster;
     uint64_t seen; /* vm_turn when its row was loaded last */
@@ -214,6 +215,7 @@ struct program {
     char *mode, *mode_why; /* ctl_transport; NULL: it has not said */
     ctl_recovery_state recovery;
     char recovery_why[256];
+    bool shaken;           /* its server was lost, or it has asked for another one or a new ticket, at least once */
     uint32_t position;     /* in the queue, as counted last; 0: never */
     char why[256];         /* queued: what server_try said last; killed: by whom */
     uint32_t tries;        /* servers that failed to start, or that it did not reach */

@@ -314,6 +314,7 @@ void client_handle_request(struct conn *conn, struct loop_call *call, void *obje
         /* refused below */
     } else if (program->state == ADMIN_PROGRAM_LOST) {
         program->tries = 0; /* it makes its session again: recovery.c */
+        program->shaken = true;
         program->avoid_count = 0;
         program->asked = loop_time();
         code = server_seek(cluster, program, args->wait, args->wait_ms, buffers.text);
@@ -384,10 +385,12 @@ void client_handle_renew(struct conn *conn, struct loop_call *call, void *object
     struct answer_buffers buffers;
     client_answer answer;
     struct program *program = vm ? map_get_id(&vm->by_key, args->key) : NULL;
-    if (program)
+    if (program) {
+        program->shaken = true;
         program_fill_answer(vm->cluster, program, &answer, &buffers);
-    else
+    } else {
         program_refusal(args->key, 0, CTL_NOT_FOUND, (char *)"there is no such program", &answer);
+    }
     call_reply(call, &answer);
 }
 
@@ -481,6 +484,7 @@ static void adopt(struct cluster *cluster, struct vm *vm, const client_running *
         program = program_create(cluster, vm, &running->prog, id);
         if (!program)
             return;
+        program->shaken = true; /* it may have been, as another manager knew */
         if (running->server == CLIENT_SUSPENDED) {
             moving_named_suspended(cluster, program);
         } else if (server) {

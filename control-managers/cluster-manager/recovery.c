@@ -1,6 +1,7 @@
 /*
  * recovery.c: programs that survive the loss of their GPU server. Their library does it (docs/elastic.md, "Recovery");
- * here it hears what its VM is entitled to, and what became of it is kept for listings and events.
+ * here it hears what its VM is entitled to, and what became of it is kept for listings and events: what can be true,
+ * and only so much of it, since programs may say anything.
  */
 #include "control-managers/cluster-manager/cluster.h"
 
@@ -9,6 +10,9 @@
 #include <string.h>
 
 #include "cpu/common/recovery_wish.h"
+
+/* Events of that about one VM: at once, and per second from then on. */
+enum { VM_RECOVERIES = 32, VM_RECOVERIES_PER_SECOND = 1 };
 
 bool recovery_wish_valid(const char *wish)
 {
@@ -61,17 +65,26 @@ static void say(struct program *program, const ctl_recovery *recovery)
     }
 }
 
+/* Whether the program can have come to that. */
+static bool possible(const struct program *program, const ctl_recovery *recovery)
+{
+    const bool lost = program->shaken || program->state == ADMIN_PROGRAM_LOST;
+    return recovery->state <= CTL_RECOVERY_FAILED && (recovery->state < CTL_RECOVERY_RECOVERED || lost) &&
+           recovery_figures_possible(recovery->outage_us, recovery->bytes);
+}
+
 void client_handle_recovered(struct conn *conn, struct loop_call *call, void *object)
 {
     const client_recovered_args *args = object;
     struct program *program = named(conn, args->key);
     static char nothing[1], unknown[] = "there is no such program";
     ctl_plain_result result = { .status = { program ? CTL_OK : CTL_NOT_FOUND, program ? nothing : unknown } };
-    const bool known = args->recovery.state <= CTL_RECOVERY_FAILED;
     call_reply(call, &result);
-    if (!program || !known)
+    if (!program || !possible(program, &args->recovery))
         return;
     program->recovery = args->recovery.state;
     snprintf(program->recovery_why, sizeof program->recovery_why, "%s", args->recovery.why);
-    say(program, &args->recovery);
+    if (args->recovery.state > CTL_RECOVERY_PROTECTED &&
+        rate_passes(&program->vm->recoveries, VM_RECOVERIES, VM_RECOVERIES_PER_SECOND))
+        say(program, &args->recovery);
 }

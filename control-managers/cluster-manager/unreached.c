@@ -66,6 +66,7 @@ void client_handle_unreached(struct conn *conn, struct loop_call *call, void *ob
         call_reply(call, &answer);
         return;
     }
+    program->shaken = true;
     /* It may have got another one meanwhile: the answer says so. */
     bool is = program->state == ADMIN_PROGRAM_RUNNING && program->server->row.id == args->server;
     if (is)

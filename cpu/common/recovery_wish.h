@@ -68,4 +68,11 @@ static inline bool recovery_wish_parse(const char *wish, struct recovery_wish *o
     return true;
 }
 
+/* Whether a program can have been without a server for so long, and have kept a journal of so many bytes: bounds for
+   what programs say of themselves (30 days, a pebibyte). */
+static inline bool recovery_figures_possible(uint64_t outage_us, uint64_t bytes)
+{
+    return outage_us <= UINT64_C(30) * 24 * 3600 * 1000000 && bytes <= UINT64_C(1) << 50;
+}
+
 #endif

@@ -7,6 +7,8 @@
  *   where the cluster manager is of the release before, away, or vanishes, it refuses by name; values likewise
  * shows: attacks: a further GPU server of a program with several is given to the same process only, as the socket's
  *   credentials say, and while the program is there
+ * shows: attacks: a client manager hands on what a program says of its recovery only if it has seen its server lost, and
+ *   so many times a minute
  * shows: memory limit: the sum of what the programs of one VM take never exceeds its limit, and after kill -9 it is
  *   free again
  */
@@ -457,23 +459,45 @@ static void begin_again(uint32_t minor)
         fake_turn(); /* it learns that it is registered */
 }
 
-static void value_answered(void *context, int error, const char *why, void *object)
+/* Of a result that begins with its status. */
+static void status_answered(void *context, int error, const char *why, void *object)
 {
-    const ctl_value_result *result = object;
+    const ctl_status *status = object;
     (void)context, (void)why;
     spoken.answers++;
     spoken.error = error;
     if (error)
         return;
-    spoken.code = result->status.code;
-    snprintf(spoken.text, sizeof spoken.text, "%s", result->status.text);
+    spoken.code = status->code;
+    snprintf(spoken.text, sizeof spoken.text, "%s", status->text);
 }
 
 static void ask_value(void)
 {
     static char key[] = "key";
     ctl_value_args wish = { .act = CTL_VALUE_GET, .key = key };
-    assert_int_equal(link_call(spoken.link, PROGRAM_VALUE, &wish, START_MS, value_answered, NULL, NULL), 0);
+    assert_int_equal(link_call(spoken.link, PROGRAM_VALUE, &wish, START_MS, status_answered, NULL, NULL), 0);
+}
+
+static void say_recovered(ctl_code code, const char *words, uint64_t outage_us)
+{
+    ctl_recovery args = { CTL_RECOVERY_RECOVERED, (char *)"", outage_us, 1 };
+    assert_int_equal(link_call(spoken.link, PROGRAM_RECOVERED, &args, START_MS, status_answered, NULL, NULL), 0);
+    assert_answered(code, words);
+}
+
+TEST_WITH(test_recovered, setup_cluster, teardown_cluster)
+{
+    const program_wait_args renew = { .renew = 1 };
+    spoken_begin();
+    say_recovered(CTL_DENIED, "was not lost", 1);
+    assert_int_equal(link_call(spoken.link, PROGRAM_WAIT, &renew, START_MS, spoken_attached, NULL, NULL), 0);
+    fake_until(spoken.attached == 2, SOON_MS);
+    say_recovered(CTL_INVALID, "cannot be true", UINT64_MAX);
+    for (int i = 0; i < 8; i++)
+        say_recovered(CTL_OK, "", 1);
+    say_recovered(CTL_BUSY, "too often", 1);
+    fake_until(fake.recovered_count == 8, SOON_MS);
 }
 
 /* The cluster manager of the release before, one of this minor that does not know values, and none. */

@@ -2,6 +2,8 @@
  * GPU servers that programs do not reach, or that do not start because their node is silent.
  * shows: cluster manager: a program that does not reach its GPU server gets one on another node that is free, within
  *   what its VM is entitled to; one that waits for a node which falls silent does not wait until the node is lost
+ * shows: attacks: the recovery of a program whose GPU server was not lost is no event, nor one with figures that cannot
+ *   be true, and a VM causes only so many
  */
 #include "tests/control/cluster_rig.h"
 
@@ -94,6 +96,35 @@ TEST(test_never)
     rig_until(patient->running, SOON_MS);
     assert_string_equal(patient->node, "n2");
     admin_check_books();
+    rig_destroy();
+}
+
+static void say_recovered(const struct fake_program *program, ctl_recovery_state state, uint64_t outage_us)
+{
+    client_recovered_args args = { program->key, { state, (char *)"as it says", outage_us, 4096 } };
+    assert_int_equal(link_call(a.link, CLIENT_RECOVERED, &args, 10000, NULL, NULL, NULL), 0);
+}
+
+TEST(test_false_recovery)
+{
+    enum { MANY = 200, MOST = 40 };
+    struct fake_program *one = begin("");
+    say_recovered(one, CTL_RECOVERY_RECOVERED, 1);
+    say_recovered(one, CTL_RECOVERY_FAILED, 1);
+    rig_run_ms(200);
+    assert_int_equal(admin_count_events("program-recovered") + admin_count_events("recovery-failed"), 0);
+    client_unreached(&a, one, false);
+    rig_until(one->running, SOON_MS);
+    say_recovered(one, CTL_RECOVERY_RECOVERED, UINT64_MAX);
+    rig_run_ms(200);
+    assert_int_equal(admin_count_events("program-recovered"), 0);
+    say_recovered(one, CTL_RECOVERY_RECOVERED, 1);
+    rig_run_ms(200);
+    assert_int_equal(admin_count_events("program-recovered"), 1);
+    for (int i = 0; i < MANY; i++)
+        say_recovered(one, CTL_RECOVERY_FAILED, 1);
+    rig_run_ms(500);
+    assert_in_range(admin_count_events("recovery-failed"), 1, MOST);
     rig_destroy();
 }
 

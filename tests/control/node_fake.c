@@ -284,6 +284,14 @@ static void handle_link(struct conn *conn, struct loop_call *call, void *object)
     fake.link_key = *(const unsigned long *)object; /* the first member of both arguments */
 }
 
+static void handle_recovered(struct conn *conn, struct loop_call *call, void *object)
+{
+    const ctl_plain_result result = { .status = good() };
+    (void)conn, (void)object;
+    fake.recovered_count++;
+    call_reply(call, &result);
+}
+
 #define NODE_ROLE (1u << CTL_ROLE_NODE)
 #define CLIENT_ROLE (1u << CTL_ROLE_CLIENT)
 static const struct conn_method methods[] = {
@@ -298,6 +306,7 @@ static const struct conn_method methods[] = {
     [CLIENT_PART] = { CLIENT_ROLE, handle_part },
     [CLIENT_ENDED] = { CLIENT_ROLE, handle_ended },
     [CLIENT_EVENTS] = { CLIENT_ROLE, handle_events },
+    [CLIENT_RECOVERED] = { CLIENT_ROLE, handle_recovered },
     [CLIENT_LINK_OFFER] = { CLIENT_ROLE, handle_link },
     [CLIENT_LINK_TAKE] = { CLIENT_ROLE, handle_link },
 };

@@ -37,7 +37,7 @@ struct fake {
     client_event events[FAKE_QUEUE];
     unsigned event_count;
     client_register_args client_args;
-    int client_registrations, request_count, renew_count, ended_count;
+    int client_registrations, request_count, renew_count, ended_count, recovered_count;
     client_request_args request; /* the last */
     uint64_t ended[FAKE_ENDED];
     ctl_status answer; /* to requests; CTL_OK: a grant for `server` */
