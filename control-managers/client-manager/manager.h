@@ -30,6 +30,7 @@
 #include "control-managers/common/process.h"
 #include "control-managers/common/tls.h"
 #include "cpu/checkpoint/checkpoint.h"
+#include "cpu/common/log_limit.h"
 #include "cpu/common/secret.h"
 
 enum program_state { PROGRAM_ASKING, PROGRAM_RUNNING, PROGRAM_REFUSED };
@@ -94,9 +95,10 @@ struct client_program {
     bool reporting, behind; /* a report of it is on its way; there is something newer since */
     ctl_recovery recovery;  /* likewise; its text is recovery_why */
     char recovery_why[CTL_MAX_TEXT + 1];
-    bool shaken;                     /* its server was lost or suspected, or it has asked for another one, at least once */
+    bool shaken;                     /* its server was once lost or suspected, or it asked for another one */
     uint64_t reports_since;          /* loop_now: this minute of PROGRAM_RECOVERED */
     unsigned reports;                /* in it */
+    struct log_limit connected_lines, unreached_lines;
     struct loop_call *asks_recovery; /* PROGRAM_RECOVERY, while the cluster manager is asked */
     struct loop_call *asks_link;     /* PROGRAM_LINK_OFFER or PROGRAM_LINK_TAKE, likewise */
     uint64_t link_asks;              /* how many of them so far */

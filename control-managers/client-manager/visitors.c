@@ -249,14 +249,16 @@ static void handle_unreached(struct conn *conn, struct loop_call *call, void *ob
 {
     const program_unreached_args *args = object;
     struct client_program *program = program_of(conn);
-    char text[CTL_MAX_TEXT + 1];
+    char text[CTL_MAX_TEXT + 1], more[48];
     if (!program) {
         const program_answer refusal = { .status = { CTL_INVALID, (char *)(uintptr_t)"PROGRAM_ATTACH comes first" } };
         call_reply(call, &refusal);
         return;
     }
-    log_warning("event=server-unreached program=%llu pid=%u server=%llu why=\"%s\"", (unsigned long long)program->key,
-                program->pid, (unsigned long long)program->server, args->why);
+    if (log_limit_says(&program->unreached_lines, more))
+        log_warning("event=server-unreached program=%llu pid=%u server=%llu why=\"%s\"%s",
+                    (unsigned long long)program->key, program->pid, (unsigned long long)program->server, args->why,
+                    more);
     if (program->state == PROGRAM_RUNNING && program->server == args->server) {
         snprintf(text, sizeof text, "another place is looked for, since %.800s", args->why);
         program->held = program->server;
@@ -276,6 +278,7 @@ static void handle_transport(struct conn *conn, struct loop_call *call, void *ob
     const ctl_transport *args = object;
     struct client_program *program = program_of(conn);
     ctl_plain_result result = { .status = { CTL_OK, (char *)(uintptr_t)"" } };
+    char more[48];
     if (!program) {
         result.status = (ctl_status){ CTL_INVALID, (char *)(uintptr_t)"PROGRAM_ATTACH comes first" };
         call_reply(call, &result);
@@ -284,9 +287,10 @@ static void handle_transport(struct conn *conn, struct loop_call *call, void *ob
     call_reply(call, &result);
     snprintf(program->mode, sizeof program->mode, "%s", args->mode);
     snprintf(program->why, sizeof program->why, "%s", args->why);
-    log_info("event=program-connected program=%llu pid=%u server=%llu over=%s why=\"%s\"",
-             (unsigned long long)program->key, program->pid, (unsigned long long)program->server, program->mode,
-             program->why);
+    if (log_limit_says(&program->connected_lines, more))
+        log_info("event=program-connected program=%llu pid=%u server=%llu over=%s why=\"%s\"%s",
+                 (unsigned long long)program->key, program->pid, (unsigned long long)program->server, program->mode,
+                 program->why, more);
     cluster_tell_transport(program);
 }
 

@@ -7,8 +7,8 @@
  *   where the cluster manager is of the release before, away, or vanishes, it refuses by name; values likewise
  * shows: attacks: a further GPU server of a program with several is given to the same process only, as the socket's
  *   credentials say, and while the program is there
- * shows: attacks: a client manager hands on what a program says of its recovery only if it has seen its server lost, and
- *   so many times a minute
+ * shows: attacks: a client manager hands on what a program says of its recovery only if it has seen its server lost,
+ *   and so many times a minute; what programs say of servers that they do not reach fills no log
  * shows: memory limit: the sum of what the programs of one VM take never exceeds its limit, and after kill -9 it is
  *   free again
  */
@@ -489,6 +489,7 @@ static void say_recovered(ctl_code code, const char *words, uint64_t outage_us)
 TEST_WITH(test_recovered, setup_cluster, teardown_cluster)
 {
     const program_wait_args renew = { .renew = 1 };
+    const program_unreached_args unreached = { 77, (char *)"as it says" };
     spoken_begin();
     say_recovered(CTL_DENIED, "was not lost", 1);
     assert_int_equal(link_call(spoken.link, PROGRAM_WAIT, &renew, START_MS, spoken_attached, NULL, NULL), 0);
@@ -498,6 +499,10 @@ TEST_WITH(test_recovered, setup_cluster, teardown_cluster)
         say_recovered(CTL_OK, "", 1);
     say_recovered(CTL_BUSY, "too often", 1);
     fake_until(fake.recovered_count == 8, SOON_MS);
+    for (int i = 0; i < 40; i++)
+        link_call(spoken.link, PROGRAM_UNREACHED, &unreached, START_MS, NULL, NULL, NULL);
+    say_recovered(CTL_BUSY, "too often", 1); /* these came before */
+    assert_true(says(manager, "event=server-unreached") && strlen(fake_log(manager)) < 3000);
 }
 
 /* The cluster manager of the release before, one of this minor that does not know values, and none. */
