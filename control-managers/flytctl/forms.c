@@ -1,7 +1,8 @@
 /*
  * forms.c: rows as names, as CSV (RFC 4180) and as columns that the caller chose (--output custom=HEAD:key,…).
  *
- * CSV has the values as JSON has them: bytes, times in UTC. Its titles are the keys.
+ * CSV has the values as JSON has them: bytes, times in UTC. Its titles are the keys. A text that a spreadsheet would
+ * take for a formula has a single quote before it: programs choose what some of them say.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,14 +65,16 @@ json_t *value_at(const json_t *row, const char *key)
 
 /* ---- CSV ---- */
 
-static void print_csv_field(const char *text, bool first)
+/* is_text: not a number, a word of JSON or a title. */
+static void print_csv_field(const char *text, bool is_text, bool first)
 {
+    const char *quote = is_text && *text && strchr("=+-@\t\r", *text) ? "'" : "";
     printf("%s", first ? "" : ",");
     if (!strpbrk(text, ",\"\r\n") && *text != ' ') {
-        printf("%s", text);
+        printf("%s%s", quote, text);
         return;
     }
-    putchar('"');
+    printf("\"%s", quote);
     for (; *text; text++) {
         if (*text == '"')
             putchar('"');
@@ -87,9 +90,10 @@ static void print_csv_line(const json_t *row, const struct column *columns, size
     for (size_t c = 0; c < count; c++) {
         const char *const keys[] = { columns[c].key, columns[c].key2 };
         for (size_t k = 0; k < COUNT(keys) && keys[k]; k++) {
+            const json_t *value = row ? json_object_get(row, keys[k]) : NULL;
             if (row)
-                value_text(json_object_get(row, keys[k]), text, sizeof text);
-            print_csv_field(row ? text : keys[k], c == 0 && k == 0);
+                value_text(value, text, sizeof text);
+            print_csv_field(row ? text : keys[k], json_is_string(value) || json_is_array(value), c == 0 && k == 0);
         }
     }
     printf("\n");

@@ -3,6 +3,7 @@
 (flytctl_canned.c). --record writes the golden file anew: look at what changed. Speaks TAP.
 
 shows: flytctl: what cannot be printed, to a full disk or a closed stdout, is a failure
+shows: attacks: no text in flytctl's CSV is a formula to a spreadsheet
 shows: flytctl: tables at 40, 80 and 200 columns, YAML, CSV, names, chosen columns, filters, order, colours, top's keys
 """
 import csv
@@ -184,6 +185,9 @@ def csv_is_read_back():
                 value = str(value).lower() if isinstance(value, bool) else str(value)
                 need(text == value, f"{kind} {key}: {text!r}, not {value!r}")
     need("\n=1" not in shown_by("vm", "list", "-o", "csv", CANNED_NAME=hostile).replace('\n"', ""), "a line of its own")
+    for formula in ("=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", '=a,"b"'):
+        rows = list(csv.DictReader(io.StringIO(shown_by("vm", "list", "-o", "csv", CANNED_NAME=formula))))
+        need(rows[0]["name"] == "'" + formula, rows[0])
     need("memory" not in shown_by("vm", "list", "-o", "csv", "--no-headers"), "titles")
     need(shown_by("events", "-o", "csv").startswith("number,time,severity,kind"), "events")
 
