@@ -9,6 +9,7 @@
 #include "control-managers/flytctl/flytctl.h"
 
 enum { MICROSECONDS = 1000000, DAY_SECONDS = 86400 };
+#define MOST_SECONDS (INT64_MAX / MICROSECONDS / 2) /* in microseconds it and any time of today have room */
 
 static bool read_age(const char *text, int64_t *seconds)
 {
@@ -22,6 +23,8 @@ static bool read_age(const char *text, int64_t *seconds)
         return false;
     for (size_t i = 0; i < COUNT(units); i++)
         if (*end == units[i].unit) {
+            if (number > MOST_SECONDS / units[i].seconds)
+                return false;
             *seconds = number * units[i].seconds;
             return true;
         }

@@ -96,6 +96,7 @@ def programs_are_counted():
         sums = cluster.json("usage", "--by", by)
         need(len(sums) == 1 and sums[0]["programs"] == 2, sums)
         need(abs(sums[0]["sm_seconds"] - sum(row["sm_seconds"] for row in rows)) < 1e-6, sums)
+    cluster.ctl("usage", "--since", "999999999d", expect=2)
     need(cluster.json("usage", "--since", "0s") == [] and cluster.json("usage", "--until", "1d") == [], "bounds")
     begun, ended = rows[0]["begun"], rows[0]["ended"]
     need(all(five_hours_before(when) in shown_in("EST+5") for when in (begun, ended)), shown_in("EST+5"))
