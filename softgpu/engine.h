@@ -169,6 +169,10 @@ int sg_engine_launch(sg_engine *, const struct sg_launch *);
 /* After a fault: every running grid of the engine ends with `error`. Returns at once. */
 void sg_engine_cancel(sg_engine *, int error);
 
+/* Notes which turns of blocks are under way; whether all of these have ended. The next note must come behind that. */
+void sg_engine_turns_note(sg_engine *);
+bool sg_engine_turns_passed(sg_engine *);
+
 /* Blocks per SM for these resources (CUDA's occupancy rules for the device of sg_limits). */
 unsigned sg_occupancy(const struct sg_limits *, const sg_kernel *, unsigned block_size, size_t dynamic_shared);
 

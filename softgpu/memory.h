@@ -60,4 +60,25 @@ static inline bool sg_memory_may(uint64_t address, uint64_t size, unsigned devic
     return false;
 }
 
+/* ---- watch.c: which granules were written ---- */
+
+enum { SG_WATCH_TAKEN = 1, SG_WATCH_NO_MEMORY };
+/* Sets a bit of changed[] for each granule of the window that was written since it was asked last, or that became
+   memory; the first time, for each that is memory. again: goes on watching; else it ends. Another window is watched:
+   SG_WATCH_TAKEN. No part of the driver writes meanwhile; then the caller waits until the turns that are under way in
+   each engine have ended (sg_engine_turns_note), before it reads what has changed. */
+int  sg_watch_ask(struct sg_window *, uint8_t *changed, bool again);
+void sg_watch_drop(const struct sg_window *);   /* the window goes; nobody may touch any of it any more */
+/* No right to it was found. If one is to write, and watching has taken the right, it is given back, and the memory
+   counts as written. Whether the device, or any one, may touch it so now. */
+bool sg_watch_opens(uint64_t address, uint64_t size, unsigned device, unsigned rights);
+bool sg_watch_opens_to_any(uint64_t address, uint64_t size, unsigned rights);
+/* The device may write there, although the table of rights says that it may not. */
+bool sg_watch_holds(uint64_t address, unsigned device);
+/* Between these the driver changes rights of the window. False: it is not watched, and there is nothing to unlock. */
+bool sg_watch_lock(const struct sg_window *);
+void sg_watch_unlock(void);
+/* Devices (bits as in the table) have other rights to the granule. open: somebody may touch it. */
+void sg_watch_changed(uint64_t granule, unsigned devices, bool open);
+
 #endif

@@ -3,7 +3,7 @@
 SOFTGPU_MACHINE := array attributes compiled config context device domain event extents function handle heap image \
                    library link memory module op peer queue run space state stream texref texture turn work
 SOFTGPU_CALLS := array context copy current device entry errors event function host init launch library link memory \
-                 module occupancy per_thread place pointer set stream symbols tensor texref texture value vmm
+                 module occupancy per_thread place pointer set stream symbols tensor texref texture value vmm watch
 SOFTGPU_DRIVER_OBJECTS := $(call objects,$(SOFTGPU_MACHINE:%=softgpu/driver/machine/%.c) \
                                          $(SOFTGPU_CALLS:%=softgpu/driver/calls/%.c))
 SOFTGPU_OBJECTS := $(SOFTGPU_DRIVER_OBJECTS) $(SOFTGPU_EXEC_OBJECTS) $(SOFTGPU_ALU_OBJECTS) $(SOFTGPU_PTX_OBJECTS) \

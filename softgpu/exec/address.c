@@ -31,6 +31,8 @@ static void *local_piece(const struct exec_warp *w, unsigned lane, uint64_t offs
 __attribute__((noinline)) bool exec_brought(const struct exec_warp *w, uint64_t a, uint64_t n, unsigned rights)
 {
     softgpu_absent *absent = atomic_load(&sg_absent);
+    if (sg_watch_opens(a, n, w->granule_device, rights))
+        return true;
     if (!absent)
         return false;
     for (int round = 0; round < BROUGHT_ROUNDS; round++) {

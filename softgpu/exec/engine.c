@@ -66,6 +66,21 @@ void sg_engine_describe(sg_engine *e, const struct sg_limits *limits)
     e->limits = *limits;
     pthread_mutex_unlock(&e->lock);
 }
+void sg_engine_turns_note(sg_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->turns_seen++;
+    pthread_mutex_unlock(&e->lock);
+}
+
+bool sg_engine_turns_passed(sg_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    bool passed = e->in_turn[~e->turns_seen & 1] == 0;
+    pthread_mutex_unlock(&e->lock);
+    return passed;
+}
+
 void sg_engine_is_part(sg_engine *e) { e->part = true; }
 
 static uint64_t now(void)
@@ -324,9 +339,12 @@ static void *engine_thread(void *context)
         }
         if (b->fresh)
             b = exec_warm_block(e, b);
+        const unsigned since = e->turns_seen & 1;
+        e->in_turn[since]++;
         pthread_mutex_unlock(&e->lock);
         enum exec_turn turn = b->cluster ? exec_cluster_turn(b->cluster) : exec_block_turn(b);
         pthread_mutex_lock(&e->lock);
+        e->in_turn[since]--;
         sg_grid *g = b->grid;
         int error = atomic_load_explicit(&g->error, memory_order_relaxed);
         bool failed = error != 0;

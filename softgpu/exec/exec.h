@@ -343,6 +343,7 @@ struct sg_engine {
     uint64_t chaos_state;             /* under the lock */
     pthread_t *threads;
     unsigned started, sleeping;
+    unsigned turns_seen, in_turn[2];  /* turns under way: in_turn[n & 1] began when turns_seen was n */
     bool clocked;                     /* a thread that sleeps wakes by the clock, for blocks that sleep */
     bool stopping;
     struct exec_sm *sms;              /* EXEC_MAX_SMS */

@@ -8,7 +8,7 @@ $(TESTS_SOFTGPU_PROGRAMS): $(BUILD)/tests/softgpu/%: $(BUILD)/tests/softgpu/%.o 
 
 # None of those that tests/driver runs over libcuda.so.1 of programs: one sets the driver's environment, the other makes
 # calls that only the software GPU has.
-TESTS_SOFTGPU_OWN := $(addprefix $(BUILD)/tests/softgpu/,code_memory shut_memory)
+TESTS_SOFTGPU_OWN := $(addprefix $(BUILD)/tests/softgpu/,code_memory shut_memory watched_memory)
 $(TESTS_SOFTGPU_OWN): $(BUILD)/tests/softgpu/%: $(BUILD)/tests/softgpu/%.o | $(SOFTGPU_LIBRARY)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< $(SOFTGPU_LIBRARY) -Wl,-rpath,$(abspath $(BIN)) -lcmocka -lzstd -lpthread
 

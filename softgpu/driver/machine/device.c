@@ -111,6 +111,20 @@ CUresult sgd_machine_new(struct sgd_device *d, unsigned sm_count, struct sgd_mac
 }
 
 /* Nothing runs on it any more. */
+void sgd_turns_note(void)
+{
+    for (const struct sgd_machine *m = sgd_machines; m; m = m->next)
+        sg_engine_turns_note(m->engine);
+}
+
+bool sgd_turns_passed(void)
+{
+    bool passed = true;
+    for (const struct sgd_machine *m = sgd_machines; m; m = m->next)
+        passed = passed && sg_engine_turns_passed(m->engine);
+    return passed;
+}
+
 void sgd_machine_destroy(struct sgd_machine *m)
 {
     struct sgd_machine **at = &sgd_machines;

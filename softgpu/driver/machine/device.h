@@ -17,6 +17,9 @@ struct sgd_machine {
 extern struct sgd_machine *sgd_machines;
 CUresult sgd_machine_new(struct sgd_device *, unsigned sm_count, struct sgd_machine **);
 void sgd_machine_destroy(struct sgd_machine *);
+/* Of all machines: sg_engine_turns_note, sg_engine_turns_passed. A machine that has gone has no turns any more. */
+void sgd_turns_note(void);
+bool sgd_turns_passed(void);
 
 struct sgd_device {
     int ordinal;

@@ -172,6 +172,7 @@ static void sgd_space_unwindow(int slot)
     uint64_t base = atomic_load(&w->base), size = atomic_load(&w->size);
     pthread_rwlock_wrlock(&moving);
     sgd_space_rights(base, size, ~0u, 0);
+    sg_watch_drop(w);
     atomic_store(&w->size, 0);
     slots[slot].used = false;
     pthread_rwlock_unlock(&moving);
@@ -207,11 +208,16 @@ void sgd_space_rights(uint64_t base, uint64_t size, unsigned device_mask, unsign
     unsigned clear = spread(device_mask, SG_READ | SG_WRITE), set = spread(device_mask, rights);
     uint64_t off = base - atomic_load(&w->base), last = (off + size - 1) >> SG_GRANULE_SHIFT;
     _Atomic uint8_t *of = atomic_load(&w->rights), *shut = atomic_load(&slots[w - sg_memory.windows].shut);
+    const bool watched = sg_watch_lock(w);
     for (uint64_t g = off >> SG_GRANULE_SHIFT; g <= last; g++) {
         atomic_store(&of[g], (uint8_t)((atomic_load(&of[g]) & ~clear) | set));
+        if (watched)
+            sg_watch_changed(g, clear, set != 0);
         if (shut)
             atomic_store(&shut[g], 0);
     }
+    if (watched)
+        sg_watch_unlock();
 }
 
 bool sgd_space_shut(uint64_t base, uint64_t size)
@@ -255,6 +261,8 @@ unsigned sgd_space_rights_of(uint64_t address, int device)
     for (unsigned bit = SG_READ; bit <= SG_WRITE; bit <<= 1)
         if (sg_memory_may(address, 1, (unsigned)device, bit))
             rights |= bit;
+    if (sg_watch_holds(address, (unsigned)device))
+        rights |= SG_WRITE;
     return rights;
 }
 
@@ -273,6 +281,8 @@ bool sgd_space_any(uint64_t address, uint64_t size, unsigned rights)
     for (int look = 0; look < LOOKS; look++) {
         if (open_to_any(address, size, rights))
             return true;
+        if (sg_watch_opens_to_any(address, size, rights))
+            return true;
         if (size && sgd_space_is_shut(address, size) && window_of(address) == window_of(address + size - 1))
             return true;
     }
@@ -282,6 +292,18 @@ bool sgd_space_any(uint64_t address, uint64_t size, unsigned rights)
 /* ---- reservations --------------------------------------------------------------------------------------- */
 
 void sgd_space_grid(bool starts) { grids_running = starts ? grids_running + 1 : grids_running - 1; }
+
+/* Takes the lock of who moves bytes: none of them has found a right that is taken away here, and writes later. */
+CUresult sgd_space_watch(uint64_t base, uint8_t *changed, uint64_t size, bool again)
+{
+    struct sg_window *w = window_of(base);
+    if (!w || atomic_load(&w->base) != base || size < (granules(atomic_load(&w->size)) + 7) / 8)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_rwlock_wrlock(&moving);
+    int result = sg_watch_ask(w, changed, again);
+    pthread_rwlock_unlock(&moving);
+    return !result ? CUDA_SUCCESS : result == SG_WATCH_TAKEN ? CUDA_ERROR_NOT_PERMITTED : CUDA_ERROR_OUT_OF_MEMORY;
+}
 
 CUresult sgd_space_start(void)
 {

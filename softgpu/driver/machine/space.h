@@ -40,6 +40,9 @@ bool sgd_space_any(uint64_t address, uint64_t size, unsigned rights);  /* some d
 bool sgd_space_inside(uint64_t address);                               /* an address of ours at all? */
 /* A grid starts or ends: while one runs, memory that goes is replaced by fresh pages. */
 void sgd_space_grid(bool starts);
+/* As sg_watch_ask (softgpu/memory.h), of the window that begins at base. size: bytes of changed[], a bit a granule. The
+   caller has the mutex. */
+CUresult sgd_space_watch(uint64_t base, uint8_t *changed, uint64_t size, bool again);
 /* Held shared while bytes of device memory move, exclusive while memory goes away. */
 void sgd_space_hold(void);
 void sgd_space_unhold(void);
