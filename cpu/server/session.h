@@ -15,7 +15,7 @@
  *              gates.c, host_function.c;  staging.c;  references.c;  executor_queue.c, loader_queue.c;
  *              crowd.c  how much the driver holds;  late.c  what must not overtake deferred calls
  *   memory/    memory.c  the window of device addresses;  handle.c, host_memory.c, share.c, peer.c, prefetch.c;
- *              bridge.c  memory goes along to another server of the node;
+ *              bridge.c  memory goes along to another server of the node;  watch.c  what of it was written;
  *              mirror*.c  pinned memory over a network;  clear.c  no tenant sees another's bytes;  limits.c;
  *              object.c  objects that only the driver knows
  *   lanes/     lanes*.c  connections that carry data only;  direct.c  those to another server

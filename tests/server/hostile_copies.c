@@ -3,7 +3,7 @@
 
 void hostile_copies(struct peer *peer)
 {
-    switch (below(9)) {
+    switch (below(10)) {
     case 0: SEND(copy_in, copy_in_args, { stream(), address(peer), bulk(size(peer)) }); break;
     case 1:
         WAIT(copy_out, copy_out_args, copy_out_result,
@@ -26,6 +26,7 @@ void hostile_copies(struct peer *peer)
         break;
     case 5: SEND(copy_box, copy_box_args, { stream(), box(peer), box(peer), extent() }); break;
     case 6: SEND(set, set_args, { stream(), box(peer), extent(), (u_int)any(), (u_int)below(6) }); break;
+    case 8: WAIT(watch, watch_args, watch_result, { any() % 4 }); break;
     case 7: WAIT(fingerprints, fingerprints_args, fingerprints_result, { stream(), box(peer), extent() }); break;
     default: SEND(prefetch, prefetch_args, { stream(), address(peer), below(1 << 20), (int)below(3) - 1 }); break;
     }

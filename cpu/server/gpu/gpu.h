@@ -67,6 +67,9 @@ struct gpu {
     /* The software GPU's: where this process finds device memory that is mapped, all of it for reading and writing, or
        NULL. written: bytes have come there in this way. NULL elsewhere. */
     void *(*host_view)(uint64_t address, uint64_t size, bool written);
+    /* The software GPU's: which granules of a reservation were written since the last question, as a bit each;
+       softgpu/driver/calls/watch.c says more. Waits for turns of blocks. NULL elsewhere. */
+    CUresult (*watch)(uint64_t base, uint8_t *changed, uint64_t size, uint64_t *granule, bool again);
     /* The software GPU's: values in the memory at this address change only where `look` is called behind that, so that
        streams which wait for them go on at once, and nobody looks often. NULL elsewhere. */
     void (*announce)(uint64_t address);

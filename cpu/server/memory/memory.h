@@ -71,6 +71,7 @@ CUresult memory_pieces_access(struct session *, const struct context *, const st
    modules. */
 bool memory_known(struct session *, uint64_t address, uint64_t size);
 bool memory_watched(const struct session *);                /* FLYT_CAP_EXTENTS */
+bool memory_writes_watchable(const struct session *);       /* FLYT_CAP_WATCH */
 /* Whose memory lies there; NULL: nobody's, or not the window's. */
 const struct context *memory_context(struct session *, uint64_t address);
 int  memory_symbol_add(struct session *, uint64_t address, uint64_t size, struct module *);

@@ -248,6 +248,7 @@ void serve_hello(struct session *session, struct call *call)
     result.capabilities = session->lanes && session_has_lanes(session) ? FLYT_CAP_LANES : 0;
     result.capabilities |= FLYT_CAP_USAGE | FLYT_CAP_GRAPHS | FLYT_CAP_KEPT_VALUES | FLYT_CAP_MOVES | FLYT_CAP_TEXREFS |
                            FLYT_CAP_PLACES | FLYT_CAP_FINGERPRINTS;
+    result.capabilities |= memory_writes_watchable(session) ? FLYT_CAP_WATCH : 0;
     result.capabilities |= bridge_possible(session) ? FLYT_CAP_BRIDGE : 0;
     result.capabilities |= session->lanes ? FLYT_CAP_DIRECT : 0;
     result.capabilities |= links_offered(session) ? FLYT_CAP_LINKS | FLYT_CAP_BOX_LINKS : 0;
