@@ -13,7 +13,8 @@ void show_progress(struct flytctl *ctl, const admin_move_row *move)
     char speed[64] = "";
     if (progress->rate)
         snprintf(speed, sizeof speed, ", %.1f MiB a second", (double)progress->rate / MIB);
-    if (progress->phase == CTL_PHASE_COPYING && progress->total)
+    const bool prepares = progress->phase == CTL_PHASE_PREPARING && progress->done;   /* the program goes on */
+    if ((prepares || progress->phase == CTL_PHASE_COPYING) && progress->total)
         show_line(ctl, "program %llu: %s, %.1f of %.1f MiB (%.0f %%)%s", program, phase, (double)progress->done / MIB,
                   (double)progress->total / MIB, 100 * (double)progress->done / (double)progress->total, speed);
     else

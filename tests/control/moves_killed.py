@@ -24,13 +24,14 @@ from testlib import Failed, alive, ok, story, until  # noqa: E402
 
 ALL, STOPS = sys.argv[3:] == ["all"], sys.argv[3:] == ["stops"]
 LOST = 46
-POINTS = ("taken", "shut", "sealed", "permitted", "settled", "moved")
+POINTS = ("taken", "round", "shut", "sealed", "permitted", "settled", "moved")
 PARTIES = ("source", "target", "client-manager", "cluster-manager", "source-node", "target-node", "program")
-SOME = {("source", "permitted"), ("target", "permitted"), ("client-manager", "sealed"), ("cluster-manager", "moved")}
+SOME = {("source", "permitted"), ("target", "permitted"), ("target", "round"), ("client-manager", "sealed"),
+        ("cluster-manager", "moved")}
 STOPPED_SOME = {("source", "shut"), ("client-manager", "sealed")}
 STOPPED_SECONDS = 2                     # the data plane's limit on silence is 10
 # The session is lost with a server that has it alone: the old one until everything is at the new one, that one later.
-LOSES = {("source", "taken"), ("source", "shut"), ("target", "settled"), ("target", "moved")}
+LOSES = {("source", "taken"), ("source", "round"), ("source", "shut"), ("target", "settled"), ("target", "moved")}
 
 
 def children(pid):

@@ -8,6 +8,9 @@ shows: moving: while a program moves, flytctl shows on a terminal, in tables and
 shows: moving: --bandwidth holds; a move for which the program would stand still for longer than --downtime is called
    off, and refused before the program is touched once it is known how fast bytes go; the program goes on
 shows: moving: a move is called off while it copies
+shows: moving: what a program has is copied while it goes on: at a given bandwidth it stands still for a small part of
+   the time that all bytes take, and for no longer than a --downtime which is shorter than that; it is called off
+   meanwhile, and the program has not stood still
 shows: moving: programs and client managers of the release before move and are moved without progress; limits are
    refused by name for them, and nothing that they do not know is said to them
 shows: moving: a library that reports nonsense about moves, of its own and of others, changes nothing but its own row
@@ -103,6 +106,34 @@ def downtime(cluster, a):
     assert "move-failed" in cluster.kinds()
     a.goes_on()
     ok("a move that would hold the program for longer than --downtime is called off or refused; the program goes on")
+
+
+def in_rounds(cluster, a):
+    """All bytes take two seconds."""
+    least = HELD * MIB / (HELD // 2 * MIB) * 1000
+    process, shown = on_terminal(cluster, "program", "migrate", str(a.id), "--to", cluster.other(a), "--bandwidth",
+                                 f"{HELD // 2}M", "--downtime", str(int(least / 2)))
+    until(lambda: newest(cluster)["phase"] == "preparing" and newest(cluster)["bytes_done"] > MIB, "it copies", 20)
+    rounds = a.goes_on()
+    assert newest(cluster)["phase"] == "preparing", newest(cluster)
+    text = shown()
+    assert process.wait(30) == 0, (text, process.communicate())
+    process.communicate()
+    assert re.search(r"program \d+: preparing, ([\d.]+) of ([\d.]+) MiB \((\d+) %\)", text), text
+    row = newest(cluster)
+    assert row["state"] == "done" and row["bytes"] >= HELD * MIB and row["outage_ms"] < least / 2, row
+    a.goes_on()
+    before = row["id"]
+    moving = cluster.begin("program", "migrate", str(a.id), "--to", cluster.other(a), "--bandwidth", "2M")
+    until(lambda: newest(cluster)["id"] != before and newest(cluster)["bytes_done"] > MIB, "it copies", 20)
+    a.goes_on()
+    cluster.run("move", "cancel", str(newest(cluster)["id"]))
+    assert moving.wait(30) == 4
+    moving.communicate()
+    assert newest(cluster)["outage_ms"] == 0, newest(cluster)
+    a.goes_on()
+    ok(f"{row['bytes'] / MIB:.0f} MiB at {HELD // 2} MiB a second: it stood still for {row['outage_ms']:.0f} ms, and"
+       f" computed {a.goes_on() - rounds} rounds since then; called off without having stood still")
 
 
 def called_off(cluster, a):
@@ -229,12 +260,16 @@ def main():
     with Cluster() as cluster:
         library_before(cluster)
         liar(cluster)
-        a = Program(cluster)
+        a = Program(cluster, FLYT_PERF="no_rounds")
         assert a.ask("take", HELD) == [0]
         downtime(cluster, a)
         progress(cluster, a)
         called_off(cluster, a)
         a.end()
+        b = Program(cluster)
+        assert b.ask("take", HELD) == [0]
+        in_rounds(cluster, b)
+        b.end()
     manager_before()
 
 

@@ -59,7 +59,7 @@ $(TESTS_CORE_KEEPER): $(call objects,tests/core/test_keeper.c cpu/common/clock.c
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lcmocka
 LONG_TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_KEEPER) $m $(BIN)/cricket-rpc-server")
 # Programs of libcuda.so.1: with several threads, which are inside calls; with objects of all kinds.
-TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects test_moves_kinds
+TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects test_moves_kinds test_moves_rounds
 TESTS_CORE_MOVES_SOURCES := $(TESTS_CORE_MOVES_CUDA) test_moves_settings test_moves_group
 $(call objects,$(TESTS_CORE_MOVES_SOURCES:%=tests/core/%.c) tests/core/moved_worker.c): | $(API_INCLUDED) \
     $(BUILD)/generated/api/driver/gate_calls.inc

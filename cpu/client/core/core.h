@@ -34,8 +34,9 @@
  *             mirror.c, pool_notes.c  the way to rooms that are called from here;  context_work.c, context_event.c  all
  *             streams of a context;  stream_attributes.c, attribute_check.c  attributes of streams and launches;
  *             move_state.c, move_bytes.c, move_store.c  which server a move's calls go to, and the contents of memory:
- *             from server to server, or in a file (move_changes.c: only what has changed);  move_pace.c  how fast they
- *             go;  adopt_move.c, direct_move.c  without copying, and from node to node;  event_move.c  events
+ *             from server to server, or in a file (move_changes.c: only what has changed);  move_ahead.c  what is there
+ *             before the program rests;  move_pace.c  how fast bytes go;  adopt_move.c, direct_move.c  without copying,
+ *             and from node to node;  event_move.c  events
  *   memory/   window.c, address.c  addresses;  memory.c, heap.c, credit.c  cudaMalloc;  handle*.c  virtual memory
  *             management (handle_host.c: of the host's memory);  pool*.c  stream-ordered memory;  host_*.c  pinned
  *             memory;  share*.c, event_shared.c  memory and events of several programs;  extent.c  what is allocated,
@@ -58,11 +59,12 @@
  *             capability the loaded software needs;  kinds.c  the table of all kinds of objects;  context_life.c  how
  *             contexts begin and end;  peer.c, usage.c, stats_report.c;  link_offer.c  links of which the client
  *             manager knows the ends
- *   moves/    move.c  moves to another server;  move_rest.c  how a program comes to rest before;  suspend.c,
- *             checkpoint.c, apart.c  it goes into a file;  mover.c, move_hold.c, move_report.c  moves that the cluster
- *             orders;  recover.c, recover_report.c, replay*.c  another server after a loss;  suspects.c, unanswered.c
- *             of a recovery;  journal_calls.c  calls and answers come into the journal;  keeper.c  checkpoints, with
- *             which the journal begins anew
+ *   moves/    move.c  moves to another server;  move_ask.c  whether it may;  move_prepare.c  what of it is done while
+ *             the program goes on;  move_rest.c  how it comes to rest before;  suspend.c, checkpoint.c, apart.c  it
+ *             goes into a file;  mover.c, move_hold.c, move_report.c  moves that the cluster orders;  recover.c,
+ *             recover_report.c, replay*.c  another server after a loss;  suspects.c, unanswered.c of a
+ *             recovery;  journal_calls.c  calls and answers come into the journal;  keeper.c  checkpoints, with which
+ *             the journal begins anew
  *   start/    session.c  how the connection begins, and ends;  several.c  those of a program with several servers;
  *             helper.c  the core's one thread for each server
  */

@@ -59,7 +59,7 @@ static const char help[] =
     "    FLYT_STATS     1: as --stats. json: the same as one JSON object on one line of stderr.\n"
     "    FLYT_PERF      Switches optimisations off, to measure them or to narrow down a fault. Words separated by\n"
     "                   commas: no_async, no_batch, no_cache, no_pipeline, no_shm, no_payload, no_lanes, no_direct,\n"
-    "                   no_ahead, no_early, no_graph, no_userfault, no_pull, no_membarrier, no_spin,\n"
+    "                   no_rounds, no_ahead, no_early, no_graph, no_userfault, no_pull, no_membarrier, no_spin,\n"
     "                   no_fingerprints.\n"
     "    FLYT_SOFTGPU_CC\n"
     "                   The compute capability that a software GPU shows the program. Without it: what the server\n"

@@ -59,7 +59,7 @@ void heap_give_back(struct heap *heap, uint64_t bytes)
         next = tree_at_or_below(&heap->sizes, n->key, n->tie - 1);
         uint64_t from = piece_above(heap, block_address(b)),
                  to = piece_above(heap, block_address(b) + block_size(b) + 1) - heap->piece;
-        if (to <= from)
+        if (to <= from || (from < heap->copied_to && to > heap->copied_from))
             continue;
         if (to - from > bytes - given)
             from = to - round_up(bytes - given, heap->piece);
@@ -167,6 +167,7 @@ static int heap_grow(struct heap *heap, uint64_t size)
     int code = heap_map(heap, top, ahead > need ? round_up(ahead, piece) : need, need, false);
     if (code != CORE_OUT_OF_MEMORY)
         return code;
+    heap_await_copied(heap);                  /* which could be given back otherwise */
     atomic_store(&heap->bare, true);          /* whoever asks for our credit need not wait for this lock */
     heap_give_back(heap, UINT64_MAX);
     others_give_back(heap);
@@ -266,6 +267,17 @@ uint64_t memory_pieces(void)
         pthread_mutex_unlock(&heap->lock);
     }
     return pieces;
+}
+
+uint64_t memory_mapped_of(core_context *c)
+{
+    struct heap *heap = atomic_load(&c->heap);
+    if (!heap)
+        return 0;
+    pthread_mutex_lock(&heap->lock);
+    uint64_t mapped = heap->mapped;
+    pthread_mutex_unlock(&heap->lock);
+    return mapped;
 }
 
 uint64_t memory_credit(core_context *c)

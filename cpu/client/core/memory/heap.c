@@ -19,6 +19,7 @@ struct heap *heap_of(core_context *c)
     if (heap || !(heap = calloc(1, sizeof *heap)))
         return heap;
     pthread_mutex_init(&heap->lock, NULL);
+    pthread_cond_init(&heap->copied, NULL);
     heap->context = c;
     if (atomic_compare_exchange_strong(&c->heap, &none, heap))
         return heap;
@@ -161,6 +162,24 @@ bool heap_span(const struct heap *heap, uint64_t from, uint64_t *start, uint64_t
     return true;
 }
 
+bool heap_covers(const struct heap *heap, uint64_t from, uint64_t to)
+{
+    FLYT_ASSERT_HELD(&heap->lock);
+    const struct block *b = block_of(tree_at_or_below(&heap->blocks, from, 0));
+    while (b && from < to && block_address(b) <= from && block_address(b) + block_size(b) > from) {
+        from = block_address(b) + block_size(b);
+        b = block_of(tree_at_or_above(&heap->blocks, from, 0));
+    }
+    return from >= to;
+}
+
+void heap_await_copied(struct heap *heap)
+{
+    FLYT_ASSERT_HELD(&heap->lock);
+    while (heap->copied_to)
+        pthread_cond_wait(&heap->copied, &heap->lock);
+}
+
 /* The helper, or another thread, may look for idle credit meanwhile. An UNMAP behind the context's end is an error. */
 void memory_context_ends(core_context *c, bool ends)
 {
@@ -168,7 +187,8 @@ void memory_context_ends(core_context *c, bool ends)
     if (!heap)
         return;
     pthread_mutex_lock(&heap->lock);
-    heap->ending = ends;
+    heap->ending = ends;                      /* nothing more is copied, and what is being copied comes to its end */
+    heap_await_copied(heap);
     pthread_mutex_unlock(&heap->lock);
 }
 

@@ -25,6 +25,8 @@ struct heap {
     uint64_t        mapped, used;
     uint64_t        idle_least;       /* of mapped - used, since the last memory_tend */
     uint64_t        piece;            /* 0: not known yet */
+    uint64_t        copied_from, copied_to;   /* a move copies that while the program goes on, so it stays mapped */
+    pthread_cond_t  copied;           /* it has ended */
     bool            ending;           /* the server unmaps all of it, with the context: nothing is given back now */
     atomic_bool     bare;             /* whoever holds the lock has given back all that can be */
 };
@@ -66,6 +68,10 @@ bool block_cut(struct heap *, struct block *, uint64_t from, uint64_t to);
 void heap_add(struct heap *, struct block *, uint64_t address, uint64_t size);
 /* Bytes that are free right below the end of the highest block, which a new piece there would extend. */
 uint64_t heap_tail(const struct heap *, uint64_t *top);
+/* All of it is mapped. */
+bool heap_covers(const struct heap *, uint64_t from, uint64_t to);
+/* Waits until no move copies any of it: lets the lock go. */
+void heap_await_copied(struct heap *);
 /* What is mapped, from the address on: blocks fill it without gaps. False: nothing more. */
 bool heap_span(const struct heap *, uint64_t from, uint64_t *start, uint64_t *end);
 

@@ -72,6 +72,7 @@ void memory_recall(struct client_session *, unsigned number, uint64_t bytes);
 /* by the helper, now and then: what lay idle for long goes back */
 void memory_tend(void);
 uint64_t memory_pieces(void);                               /* mapped, of all contexts that nobody maps for now */
+uint64_t memory_mapped_of(core_context *);                    /* without making it a heap */
 uint64_t memory_credit(core_context *);                       /* mapped and unused */
 extern uint64_t memory_grow_at_least;
 void memory_give_back(void);                                /* all credit that no allocation uses */

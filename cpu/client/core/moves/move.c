@@ -3,7 +3,8 @@
  *
  * It is possible because the client chose the ids and addresses: to make everything again at the new server is to say
  * once more what was said to the old one. The steps, each for all kinds of the table (kinds.h):
- *   1. the new server is reached, and what is known not to move is named: the program goes on meanwhile
+ *   1. the new server is reached, and what is known not to move is named: the program goes on meanwhile. So it does
+ *      while most of its memory is copied, if its server knows what is written after that (move_prepare.c)
  *   2. it comes to rest: the gate shuts (api_gate.h), so that no thread is inside a call; all work ends, and everything
  *      that this process has on its way to the old server has arrived. What does not end within the limit is named,
  *      and the gate opens again. The old server and each kind say whether they can go (save); nothing has been changed
@@ -49,77 +50,12 @@ void move_link_lost(void *context, const char *reason)
         session_lost(&core_session, reason);
 }
 
-/* ---- 1, 2. may it go? ---- */
-
-static const char several[] = "the program has several GPU servers";
-
-int move_ask_source(struct move *move)
-{
-    movable_args args = { FLYT_ABLE_ARRAYS | FLYT_ABLE_TEXTURES | FLYT_ABLE_DEVICE_GRAPHS |
-                          (move->shares_go ? FLYT_ABLE_SHARES : 0) };
-    movable_result result;
-    memset(&result, 0, sizeof result);
-    if (session_several())
-        return move_refuse(move, 0, several);
-    if (core_session.in_process)
-        return move_refuse(move, 0, "its server is in the program's own process");
-    if (!(core_session.hello.capabilities & FLYT_CAP_MOVES))
-        return move_refuse(move, 0, "the old server is of an earlier version");
-    int code = wire_call(&core_session, FLYT_MOVABLE, (xdrproc_t)xdr_movable_args, &args,
-                         (xdrproc_t)xdr_movable_result, &result);
-    if (!code && *result.refusal)
-        code = move_refuse(move, 0, "%s", result.refusal);
-    xdr_free((xdrproc_t)xdr_movable_result, &result);
-    return code;
-}
-
-/* at_rest: else the program goes on meanwhile, so this is only a first look. */
-int move_ask_kinds(struct move *move, bool at_rest)
-{
-    int code = CORE_OK;
-    for (int kind = 0; kind < KINDS && !code; kind++) {
-        const struct client_kind_row *row = &client_kinds[kind];
-        bool stays = row->moves == MOVE_REFUSED || row->moves == MOVE_CHECKPOINT;
-        if (kind == KIND_HOST_FUNCTION && !at_rest)
-            continue;
-        uint64_t count = stays && row->count ? row->count() : 0;
-        if (count)
-            code = move_refuse(move, 0, "it has %llu %s, which %s", (unsigned long long)count, row->name,
-                               row->moves == MOVE_CHECKPOINT ? "only a checkpoint of the driver could move"
-                                                             : "cannot be made again elsewhere");
-        if (!code && row->save && at_rest)
-            code = row->save(move);
-    }
-    return code;
-}
-
-/* CUdevice_attribute numbers: what decides which code is loaded, and what programs may be written for. Also called
-   while another thread keeps the session at rest (recover.c). */
-int move_ask_devices(struct move *move)
-{
-    static const int equal[] = { 10 /* WARP_SIZE */, 75, 76 /* COMPUTE_CAPABILITY_MAJOR, MINOR */ };
-    const hello_result *hello = &move->at[MOVE_TARGET].hello;
-    for (int i = 0; i < device_count(); i++) {
-        const flyt_device *there = &hello->devices.devices_val[move->at[MOVE_TARGET].devices[i]];
-        for (unsigned e = 0; e < sizeof equal / sizeof equal[0]; e++)
-            for (unsigned a = 0; a < there->attributes.attributes_len; a++) {
-                const flyt_attribute *attribute = &there->attributes.attributes_val[a];
-                int value = 0;
-                if (attribute->name == equal[e] && !device_attribute(i, equal[e], &value) &&
-                    attribute->value != value)
-                    return move_refuse(move, 0, "attribute %d of device %d is %d, and %d at the new server", equal[e],
-                                       i, value, attribute->value);
-            }
-    }
-    return CORE_OK;
-}
-
 /* ---- 3. made again ---- */
 
 static int kinds_restore(struct move *move)
 {
     int code = CORE_OK;
-    if (move->steps == MOVE_ACROSS) {
+    if (move->steps == MOVE_ACROSS && !move->asked) {
         move_ask_bridge(move);
         if (!move->adopts)
             move_direct_begin(move);
@@ -138,7 +74,7 @@ int move_contents(struct move *move)
 {
     const enum move_end end = move->steps & MOVE_IN ? MOVE_TARGET : MOVE_SOURCE;
     int code = CORE_OK;
-    move_pace_begin(move, move_size(move, move->adopts));
+    move_pace_begin(move, MOVE_COPIES, move_size(move, move->adopts));
     for (int kind = 0; kind < KINDS && !code; kind++) {
         move_go(move, end);
         move->kind = (unsigned)kind;
@@ -192,6 +128,7 @@ void move_kinds_moved(struct move *move, bool moved)
             client_kinds[kind].moved(move, moved);
     if (move->stream_token)
         stream_id_give(move->stream_token);
+    move->stream_token = 0;
 }
 
 /* The program has pointers to the names of its devices: those that it saw first are kept. */
@@ -274,14 +211,16 @@ static int move_session(struct move *move, const char *uri, struct move_link *li
         code = share_ask(move, true);
     if (!code)
         code = move_ask_source(move);
-    if (!code)
+    if (!code && !move->met)
         code = session_meet(move);
-    if (!code)
+    if (!code && !move->met)
         code = move_ask_devices(move);
-    if (!code && !(move->stream = stream_id_take(&move->stream_token)))
+    if (!code && !move->stream_token && !move_take_stream(move))
         code = CORE_OUT_OF_MEMORY;
     if (!code)
         code = move_ask_kinds(move, true);
+    if (!code)
+        code = move_prepared_settle(move);
     /* An error that the old server has reported stays the program's; one of the new server is the move's. */
     if (!code) {
         latched = atomic_exchange(&core_session.latched, 0);
@@ -312,16 +251,6 @@ static int move_session(struct move *move, const char *uri, struct move_link *li
     move_kinds_moved(move, false);
     move_link_end(move, link);
     return code;
-}
-
-void move_source_note(struct move *move)
-{
-    move->at[MOVE_SOURCE].client = core_session.client;
-    move->at[MOVE_SOURCE].hello.capabilities = core_session.hello.capabilities;
-    move->at[MOVE_SOURCE].hello.session = core_session.hello.session;
-    memcpy(move->at[MOVE_SOURCE].hello.nonce, core_session.hello.nonce, sizeof core_session.hello.nonce);
-    for (int i = 0; i < device_count(); i++)
-        move->at[MOVE_SOURCE].devices[i] = client_device_find(i)->wire;
 }
 
 /* The gate is shut. */
@@ -363,7 +292,7 @@ int session_move(struct move_order *order)
     if (!session_ready())
         return move_refuse(&move, CORE_NOT_READY, "the program has no session: it has not used CUDA yet, or could not");
     if (session_several())
-        return move_refuse(&move, 0, several);
+        return move_ask_source(&move);
     int code = core_enter();
     if (code)
         return move_refuse(&move, code, "the session has an error that stays (%d), or is lost", code);
@@ -379,6 +308,8 @@ int session_move(struct move_order *order)
         code = move_ask_kinds(&move, false);
     if (!code)
         code = move_ask_limits(&move);
+    if (!code)
+        code = move_may_prepare(&move) ? move_prepare(&move) : move_pace_allows(&move, move.pace.total);
     gate_prepare();
     uint64_t limit = move_rest_limit(&move, order->limit_ms), begun = clock_now();
     if (!code)
@@ -391,6 +322,7 @@ int session_move(struct move_order *order)
         order->outage_ns = clock_now() - begun;
         order->bytes = move.copied;
     }
+    move_prepare_end(&move);
     order->hopeless = move.pace.too_long;
     if (code)
         log_info("the session did not move to %s: %s", uri, move.why);

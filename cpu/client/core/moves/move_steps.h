@@ -34,10 +34,24 @@ int  move_ask_devices(struct move *);
 
 /* ---- limits: move_report.c ---- */
 /* Asks the client manager what the move is to keep to; how far it is, is reported from then on. The program goes on.
-   600: it would stand still for longer than it may, or the move was called off. */
+   600: the move was called off. Whether what pace.total says can be copied in time (move_pace_allows) is for the caller
+   to ask. */
 int  move_ask_limits(struct move *);
 /* Nanoseconds that the program may take to come to rest: no longer than it may stand still. */
 uint64_t move_rest_limit(const struct move *, unsigned limit_ms);
+
+/* ---- while the program goes on: move_prepare.c ---- */
+/* Whether move_prepare would do anything, as far as it is known. */
+bool move_may_prepare(const struct move *);
+/* At MOVE_TARGET: makes a context and its memory, and copies what is in it, in rounds. The connection stays the
+   caller's. 600: the program would stand still for too long all the same, or the move was called off. */
+int  move_prepare(struct move *);
+/* At rest: asks what has been written since the last round. */
+int  move_prepared_settle(struct move *);
+/* The move has ended, in whatever way, and calls go where the session is. What was prepared is forgotten. */
+void move_prepare_end(struct move *);
+/* An id for the move's own streams: move->stream. False: no memory. */
+bool move_take_stream(struct move *);
 
 /* ---- copied, and made again ---- */
 /* Of all kinds: both steps, or one of them: move->steps. */

@@ -173,6 +173,8 @@ static int go_out(struct suspended *s, struct move_order *order)
     int code = begin(s);
     if (!code)
         code = move_ask_limits(&s->move);
+    if (!code)
+        code = move_pace_allows(&s->move, s->move.pace.total);
     gate_prepare();
     uint64_t limit = move_rest_limit(&s->move, order->limit_ms), begun = clock_now();
     if (!code)

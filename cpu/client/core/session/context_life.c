@@ -46,9 +46,9 @@ struct context_question {
     struct wire_call call;
 };
 
-static void ask(const core_context *c, struct context_question *q)
+/* device: its number there. */
+static void ask_of(struct client_session *session, const core_context *c, int device, struct context_question *q)
 {
-    int device = client_device_find(c->device)->wire;
     q->result = (plain_result){ 0 };
     if (c->primary) {
         q->args.primary = (context_retain_args){ .context = c->wire, .device = device };
@@ -59,7 +59,12 @@ static void ask(const core_context *c, struct context_question *q)
         wire_prepare(&q->call, FLYT_CONTEXT_CREATE, (xdrproc_t)xdr_context_create_args, &q->args.other,
                      (xdrproc_t)xdr_plain_result, &q->result);
     }
-    wire_submit(c->session, &q->call);
+    wire_submit(session, &q->call);
+}
+
+static void ask(const core_context *c, struct context_question *q)
+{
+    ask_of(c->session, c, client_device_find(c->device)->wire, q);
 }
 
 static int answered(struct context_question *q)
@@ -258,14 +263,22 @@ static int limits_restore(struct move *move, core_context *c)
     return CORE_OK;
 }
 
+int context_restore_one(struct move *move, core_context *c)
+{
+    struct context_question q;
+    move_go(move, MOVE_TARGET);
+    ask_of(move_calls(move), c, move->at[MOVE_TARGET].devices[c->device], &q);
+    int code = answered(&q);
+    return code ? move_refuse(move, code, "the new server makes no context on device %d (error %d)", c->device, code)
+                : CORE_OK;
+}
+
 int context_restore(struct move *move)
 {
     for (core_context *c = context_next(NULL); c; c = context_next(c)) {
-        struct context_question q;
-        ask(c, &q);
-        int code = answered(&q);
+        int code = move->ahead && move->ahead->context == c ? CORE_OK : context_restore_one(move, c);
         if (code)
-            return move_refuse(move, code, "the new server makes no context on device %d (error %d)", c->device, code);
+            return code;
         if ((code = limits_restore(move, c)))
             return code;
     }

@@ -13,7 +13,7 @@ static bool may(struct move *move, enum move_end end)
     if (!(move->at[end].hello.capabilities & FLYT_CAP_BRIDGE))
         return false;
     move_go(move, end);
-    return wire_plain(&core_session, FLYT_BRIDGE, (xdrproc_t)xdr_bridge_args, &args) == CORE_OK;
+    return wire_plain(move_calls(move), FLYT_BRIDGE, (xdrproc_t)xdr_bridge_args, &args) == CORE_OK;
 }
 
 void move_ask_bridge(struct move *move)

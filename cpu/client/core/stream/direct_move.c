@@ -28,7 +28,7 @@ static unsigned ask_keys(struct move *move, depart_key *keys)
     while (good && count < DIRECT_LANES) {
         lane_args args = { .lane = FLYT_MAX_LANES + 1 + count };
         lane_result result = { 0 };
-        good = wire_call(&core_session, FLYT_LANE, (xdrproc_t)xdr_lane_args, &args, (xdrproc_t)xdr_lane_result,
+        good = wire_call(move_calls(move), FLYT_LANE, (xdrproc_t)xdr_lane_args, &args, (xdrproc_t)xdr_lane_result,
                          &result) == CORE_OK &&
                result.chunk && result.window >= MOVE_WINDOW;
         if (good) {
@@ -47,7 +47,7 @@ static int depart(struct move *move, uint64_t session, depart_key *keys, unsigne
     depart_args args = { .session = session, .keys = { count, keys } };
     depart_result result = { .lanes = 0 };
     move_go(move, MOVE_SOURCE);
-    int code = wire_call(&core_session, FLYT_DEPART, (xdrproc_t)xdr_depart_args, &args, (xdrproc_t)xdr_depart_result,
+    int code = wire_call(move_calls(move), FLYT_DEPART, (xdrproc_t)xdr_depart_args, &args, (xdrproc_t)xdr_depart_result,
                          &result);
     *open = code ? 0 : result.lanes;
     xdr_free((xdrproc_t)xdr_depart_result, &result);

@@ -7,6 +7,7 @@
 #define FLYT_CLIENT_CORE_MOVE_H
 
 #include "context.h"
+#include "move_ahead.h"
 #include "move_pace.h"
 #include "move_store.h"
 #include "cpu/client/core/api_copy.h"
@@ -70,6 +71,10 @@ struct move {
     struct move_pace pace;
     unsigned      direct_lanes;             /* from the old server to the new one, for the bytes; 0: none */
     uint32_t      direct_chunk, direct_transfer;    /* bytes of a transfer at most; the last one's number */
+    struct move_ahead *ahead;               /* what the new server has already (move_prepare.c); NULL: nothing */
+    bool          prepares;                 /* the program goes on: move_calls says which session calls go through */
+    bool          asked;                    /* for ways between the servers: a bridge, and direct lanes */
+    bool          met;                      /* the new server: session_meet, and move->stream */
     bool          notes;                    /* the session stays, and its journal is to begin anew (keeper.c) */
     bool          adopts, adopted;          /* the new server takes memory over as it lies; it has taken some */
     struct move_group *group;               /* the order's */
@@ -84,6 +89,8 @@ int  move_refuse(struct move *, int code, const char *format, ...) __attribute__
 int  move_meet(struct move *, enum core_meeting);
 /* Calls go to that server from here on. */
 void move_go(struct move *, enum move_end);
+/* Which session they go through: core_session, unless the program goes on, and they go to the new server. */
+struct client_session *move_calls(const struct move *);
 /* A stream of the context at the server where calls go, for the move alone: nothing counts its calls. */
 int  move_stream(struct move *, core_context *, flyt_id *);
 /* Waits for it, and ends it at both servers. */
@@ -117,8 +124,9 @@ enum { MOVE_WINDOW = 24 };
 void move_direct_begin(struct move *);
 /* They end. copied: all bytes have arrived; else what is on its way is given up. */
 int  move_direct_end(struct move *, bool copied);
-/* Copies device memory from the old server to the same address at the new one, or takes one of these two steps. The
-   last of the bytes may still be on their way when it returns: move_stream_end waits for them. */
+/* Copies device memory from the old server to the same address at the new one, or takes one of these two steps. Leaves
+   out what is at the new server already (move->ahead). The last of the bytes may still be on their way when it returns:
+   move_stream_end waits for them. */
 int  move_bytes(struct move *, core_context *, uint64_t address, uint64_t size);
 /* A store knows the bytes by the object's name, wherever they lie just now. */
 int  move_bytes_of(struct move *, core_context *, uint64_t object, uint64_t address, uint64_t size);
@@ -126,6 +134,8 @@ int  move_bytes_of(struct move *, core_context *, uint64_t object, uint64_t addr
 int  move_box(struct move *, core_context *, uint64_t address, const struct core_extent *);
 /* Waits for all that is on its way; after an error too. */
 int  move_bytes_end(struct move *);
+/* As move_bytes_end, and waits until all of it is where it belongs: the new server has room again for as much. */
+int  move_bytes_there(struct move *);
 /* The next object of the kind, enum flyt_place, that the new server makes in the context has this number. */
 int  move_place(struct move *, core_context *, int kind, uint64_t number);
 int  move_place_at(struct move *, core_context *, int kind, const uint64_t *numbers, unsigned count);
@@ -145,6 +155,7 @@ uint64_t array_size(const struct move *, bool adopts);
 uint64_t code_size(const struct move *, bool adopts);
 int  context_save(struct move *);
 int  context_restore(struct move *);
+int  context_restore_one(struct move *, core_context *);
 void context_moved(struct move *, bool moved);
 int  peer_restore(struct move *);
 int  event_save(struct move *);
@@ -159,6 +170,11 @@ void code_moved(struct move *, bool moved);
 int  functions_restore(struct move *);
 int  allocations_contents(struct move *);
 int  memory_restore(struct move *);
+/* While the program goes on (move_prepare.c), of the heap of move->ahead: the new server maps what it does not have of
+   it; how many bytes of what both have are to be copied; copies them. What is given back meanwhile is left out. */
+int  memory_ahead_map(struct move *);
+uint64_t memory_ahead_left(struct move *);
+int  memory_ahead_copy(struct move *);
 int  handle_restore(struct move *);
 int  handle_contents(struct move *);
 /* share_move.c: with whom the program shares memory; its group meets. at_rest: from here on nobody else gets any. */

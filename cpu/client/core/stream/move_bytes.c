@@ -71,7 +71,7 @@ static int confirm(struct move *move, flyt_id stream)
     memset(&pipe->confirmed, 0, sizeof pipe->confirmed);
     wire_prepare(&pipe->confirm, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &pipe->confirm_args,
                  (xdrproc_t)xdr_plain_result, &pipe->confirmed);
-    wire_submit(&core_session, &pipe->confirm);
+    wire_submit(move_calls(move), &pipe->confirm);
     pipe->confirming = true;
     pipe->unconfirmed = 0;
     pipe->unconfirmed_pieces = 0;
@@ -87,7 +87,7 @@ static int piece_send(struct move *move, core_context *c, const struct moving_pi
     if (!code && rehearsal_here())
         move_store_name(&piece->part, &stored);
     if (!code)
-        code = wire_send(&core_session, FLYT_COPY_BOX_IN, (xdrproc_t)xdr_copy_box_in_args, &args);
+        code = wire_send(move_calls(move), FLYT_COPY_BOX_IN, (xdrproc_t)xdr_copy_box_in_args, &args);
     move->pipe->unconfirmed += size_of(&args.extent);
     move->copied += rehearsal_here() ? 0 : size_of(&args.extent);
     move->pipe->unconfirmed_pieces += piece->args.via.lane != 0;
@@ -180,7 +180,7 @@ static int piece_submit(struct move *move, core_context *c, struct moving_piece 
         wire_prepare(&piece->call, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &piece->args,
                      (xdrproc_t)xdr_copy_out_result, &piece->bytes);
     }
-    wire_submit(&core_session, &piece->call);
+    wire_submit(move_calls(move), &piece->call);
     pipe->asked++;
     return CORE_OK;
 }
@@ -260,6 +260,16 @@ static int piece_ask(struct move *move, core_context *c, uint64_t object, uint64
     return piece_submit(move, c, piece);
 }
 
+int move_bytes_there(struct move *move)
+{
+    struct move_pipe *pipe = move->pipe;
+    while (pipe && pipe->arrived != pipe->asked)
+        piece_arrives(move, move->streaming);
+    int code = !pipe ? CORE_OK : pipe->code ? pipe->code : confirm(move, move->stream);
+    int ended = move_bytes_end(move);
+    return code ? code : ended;
+}
+
 int move_bytes_end(struct move *move)
 {
     struct move_pipe *pipe = move->pipe;
@@ -325,5 +335,11 @@ int move_bytes_of(struct move *move, core_context *c, uint64_t object, uint64_t 
 
 int move_bytes(struct move *move, core_context *c, uint64_t address, uint64_t size)
 {
-    return move_bytes_of(move, c, address, address, size);
+    struct ahead_span next = { address, address };
+    int code = CORE_OK;
+    if (!move->ahead || move->prepares || move->ahead->context != c)
+        return move_bytes_of(move, c, address, address, size);
+    while (!code && move_ahead_next(move->ahead, next.end, address + size, UINT64_MAX, &next))
+        code = move_bytes_of(move, c, next.start, next.start, next.end - next.start);
+    return code;
 }

@@ -36,16 +36,18 @@ static uint64_t time_of(uint64_t bytes, uint64_t rate)
 
 uint64_t move_pace_rate(const struct move *move)
 {
-    return move->pace.begun && move->copied ? per_second(move->copied, clock_now() - move->pace.begun) : 0;
+    const uint64_t copied = move->copied - move->pace.from;
+    return move->pace.begun && copied ? per_second(copied, clock_now() - move->pace.begun) : 0;
 }
 
-void move_pace_begin(struct move *move, uint64_t total)
+void move_pace_begin(struct move *move, enum move_phase phase, uint64_t total)
 {
     struct move_pace *pace = &move->pace;
-    pace->total = total;
+    pace->total = move->copied + total;
     pace->begun = pace->paced = clock_now();
-    pace->slept = pace->paced_from = 0;
-    move_pace_phase(move, MOVE_COPIES, false);
+    pace->from = pace->paced_from = move->copied;
+    pace->slept = 0;
+    move_pace_phase(move, phase, false);
 }
 
 /* Without what it slept: another move may be allowed more. */
@@ -53,9 +55,9 @@ static void note_rate(const struct move *move)
 {
     const struct move_pace *pace = &move->pace;
     uint64_t now = clock_now(), took = now - pace->begun;
-    if (move->copied < SURE_BYTES)
+    if (move->copied - pace->from < SURE_BYTES)
         return;
-    measured.rate = per_second(move->copied, took > pace->slept ? took - pace->slept : 1);
+    measured.rate = per_second(move->copied - pace->from, took > pace->slept ? took - pace->slept : 1);
     measured.at = now;
 }
 
@@ -72,7 +74,7 @@ static void keep_to_bandwidth(struct move *move)
         nanosleep(&(struct timespec){ .tv_sec = 0, .tv_nsec = (long)nap }, NULL);
         pace->slept += nap;
         if (clock_now() - pace->reported >= REPORT_MS * CLOCK_NS_PER_MS)
-            move_pace_phase(move, MOVE_COPIES, false);
+            move_pace_phase(move, pace->phase, false);
     }
     if (pace->limits.bandwidth != bandwidth) {        /* another one counts from now on */
         pace->paced = clock_now();
@@ -95,10 +97,10 @@ static int check_downtime(struct move *move)
     const struct move_pace *pace = &move->pace;
     uint64_t spent = pace->shut ? (clock_now() - pace->shut) / CLOCK_NS_PER_MS : 0, rate = move_pace_rate(move);
     uint64_t left = pace->total > move->copied ? pace->total - move->copied : 0;
-    uint64_t all = spent + (move->copied >= SURE_BYTES ? time_of(left, rate) : 0);
+    uint64_t all = spent + (move->copied - pace->from >= SURE_BYTES ? time_of(left, rate) : 0);
     if (!pace->limits.downtime_ms || !pace->shut || all <= pace->limits.downtime_ms)
         return CORE_OK;
-    return too_long(move, all, pace->total, rate);
+    return too_long(move, all, pace->total - pace->from, rate);
 }
 
 int move_pace_passed(struct move *move)
@@ -106,7 +108,7 @@ int move_pace_passed(struct move *move)
     struct move_pace *pace = &move->pace;
     keep_to_bandwidth(move);
     if (clock_now() - pace->reported >= REPORT_MS * CLOCK_NS_PER_MS)
-        move_pace_phase(move, MOVE_COPIES, false);
+        move_pace_phase(move, pace->phase, false);
     if (pace->limits.called_off)
         return move_refuse(move, CORE_NOT_READY, "it was called off");
     int code = check_downtime(move);

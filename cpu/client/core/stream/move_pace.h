@@ -24,6 +24,7 @@ struct move_pace {
     enum move_phase phase;
     uint64_t total;                /* bytes, as counted at rest; 0: not yet */
     uint64_t shut, begun;          /* clock_now when the gate shut, and copying began; 0: it has not */
+    uint64_t from;                 /* what had been copied then */
     uint64_t slept;                /* nanoseconds, for the bandwidth's sake */
     uint64_t paced, paced_from;    /* the bandwidth counts from this moment, when so many bytes were copied */
     uint64_t reported;             /* when, last */
@@ -34,8 +35,8 @@ struct move_pace {
 
 /* Reports it. */
 void move_pace_phase(struct move *, enum move_phase, bool waits);
-/* Copying so many bytes begins. */
-void move_pace_begin(struct move *, uint64_t total);
+/* Copying so many bytes (more) begins, in that phase. */
+void move_pace_begin(struct move *, enum move_phase, uint64_t total);
 /* After bytes were copied (move->copied): keeps to the bandwidth. 600: the program would stand still for longer than
    it may, or the move was called off. */
 int  move_pace_passed(struct move *);

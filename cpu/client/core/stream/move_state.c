@@ -32,11 +32,18 @@ void move_go(struct move *move, enum move_end end)
     if (move->now == end)
         return;
     move->now = end;
+    if (move->prepares)
+        return;
     core_session.client = move->at[end].client;
     core_session.hello.capabilities = move->at[end].hello.capabilities;
     core_session.hello.session = move->at[end].hello.session;
     memcpy(core_session.hello.nonce, move->at[end].hello.nonce, sizeof core_session.hello.nonce);
     device_rewire(move->at[end].devices);
+}
+
+struct client_session *move_calls(const struct move *move)
+{
+    return move->prepares && move->now == MOVE_TARGET ? move->ahead->there : &core_session;
 }
 
 int move_place(struct move *move, core_context *c, int kind, uint64_t number)
@@ -119,7 +126,7 @@ int move_stream(struct move *move, core_context *c, flyt_id *out)
     if (move->stream_made[move->now])
         return CORE_OK;
     stream_create_args args = { .stream = move->stream, .context = c->wire, .flags = STREAM_NON_BLOCKING };
-    code = wire_send(&core_session, FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
+    code = wire_send(move_calls(move), FLYT_STREAM_CREATE, (xdrproc_t)xdr_stream_create_args, &args);
     move->stream_made[move->now] = !code;
     return code;
 }

@@ -17,6 +17,7 @@ static const struct { const char *name; size_t at; } words[] = {
     { "no_payload", offsetof(struct perf, no_payload) },
     { "no_lanes", offsetof(struct perf, no_lanes) },
     { "no_direct", offsetof(struct perf, no_direct) },
+    { "no_rounds", offsetof(struct perf, no_rounds) },
     { "no_fingerprints", offsetof(struct perf, no_fingerprints) },
     { "no_ahead", offsetof(struct perf, no_ahead) },
     { "no_early", offsetof(struct perf, no_early) },

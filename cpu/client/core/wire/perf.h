@@ -14,6 +14,7 @@ struct perf {
     bool no_shm;        /* a unix socket stays one */
     bool no_lanes;      /* large copies share the connection with the calls */
     bool no_direct;     /* the bytes of a session that moves pass through this process */
+    bool no_rounds;     /* all of a session that moves is copied while the program stands still */
     bool no_fingerprints; /* all bytes come for a checkpoint of changes, and are compared here */
     bool no_ahead;      /* a program waits until its context is made, and its code is loaded when it is used */
     bool no_early;      /* a pinned source is read when the copy's turn has come, whatever the stream waits for */

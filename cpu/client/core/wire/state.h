@@ -33,6 +33,7 @@ struct client_session {
         unsigned            acknowledged;
         rpc_client         *client;
     } events;
+    bool        apart;                /* of a move that is being prepared: its loss is the move's affair alone */
     bool        listened;             /* its helper has a connection (notify.c) */
 
     bool        in_process;

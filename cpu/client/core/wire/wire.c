@@ -181,7 +181,7 @@ static const char *answer_problem(enum clnt_stat status)
 static int wire_failure(struct client_session *session, rpc_client *client, enum clnt_stat status)
 {
     int sticky = atomic_load(&session->sticky);
-    if (client != session->client)
+    if (client != session->client || session->apart)
         return CORE_DEVICE_UNAVAILABLE;
     if (rpc_client_lost(client))
         return session_loss_wait(session, sticky ? sticky : CORE_DEVICE_UNAVAILABLE);
