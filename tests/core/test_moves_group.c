@@ -120,7 +120,7 @@ static int move_together(struct member *self, int to)
 static void expect_at(int server)
 {
     char address[128];
-    core_server_address(address, sizeof address);
+    core_server_address(NULL, address, sizeof address);
     CHECK(strcmp(address, server_uris[server]) == 0);
 }
 
