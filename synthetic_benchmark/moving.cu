@@ -3,12 +3,16 @@
 //   hold MIB      memory whose bytes zstd packs to about two thirds
 //   handles N     so many events, streams and small allocations, a third each
 //   dirty PERCENT so much of the memory gets other bytes, in one run
+//   busy MIB      from now on so much other memory is written again and again; 0: not any more
+//   rate SECONDS  a kernel writes rows of 64 MiB for so long: GB a second
 //   grow MIB      tries to get so much memory until it does: the time (CLOCK_MONOTONIC, seconds)
 //   check         1: all memory is as it should be
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <thread>
 #include <vector>
 #include <cuda_runtime.h>
 
@@ -78,15 +82,68 @@ static void handles(long count)
     }
 }
 
+static double now_s()
+{
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static std::thread writer;
+static std::atomic<bool> writes;
+
+static void busy(size_t mib)
+{
+    static char *memory;
+    writes = false;
+    if (writer.joinable())
+        writer.join();
+    if (!mib)
+        return;
+    if (!memory)
+        must(cudaMalloc(&memory, mib * MIB));
+    writes = true;
+    writer = std::thread([mib] {
+        cudaStream_t stream;
+        must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        for (int value = 0; writes && !failed; value++) {
+            must(cudaMemsetAsync(memory, value, mib * MIB, stream));
+            must(cudaStreamSynchronize(stream));
+        }
+        must(cudaStreamDestroy(stream));
+    });
+}
+
+__global__ static void rows(uint32_t *to, size_t count, uint32_t value)
+{
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x)
+        to[i] = value + (uint32_t)i;
+}
+
+static double rate(double seconds)
+{
+    static uint32_t *memory;
+    const size_t bytes_of_all = 64 * MIB;
+    if (!memory)
+        must(cudaMalloc(&memory, bytes_of_all));
+    const double begun = now_s();
+    double done = 0;
+    for (uint32_t value = 0; now_s() - begun < seconds && !failed; value++) {
+        rows<<<8, 256>>>(memory, bytes_of_all / 4, value);
+        must(cudaDeviceSynchronize());
+        done += (double)bytes_of_all;
+    }
+    return done / (now_s() - begun) / 1e9;
+}
+
 static double grow(size_t mib)
 {
     void *memory;
-    timespec now;
     while (cudaMalloc(&memory, mib * MIB) == cudaErrorMemoryAllocation)
         cudaGetLastError();
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    const double then = now_s();
     must(cudaFree(memory));
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return then;
 }
 
 int main()
@@ -106,11 +163,16 @@ int main()
         else if (!strcmp(word, "dirty"))
             for (size_t i = 0; i < (size_t)((double)seeds.size() * value / 100); i++)
                 put(i, seeds[i] + 1000003);
+        else if (!strcmp(word, "busy"))
+            busy((size_t)value);
+        else if (!strcmp(word, "rate"))
+            answer = rate(value);
         else if (!strcmp(word, "grow"))
             answer = grow((size_t)value);
         else if (!strcmp(word, "check"))
             answer = check();
         printf("%s %d %.9f\n", word, (int)failed, answer);
     }
+    busy(0);
     return failed != 0;
 }

@@ -23,10 +23,10 @@ HANDLES = 300
 
 
 class Program:
-    def __init__(self, place, cluster):
+    def __init__(self, place, cluster, variables):
         self.process = subprocess.Popen(
-            [os.path.join(place.bin, "flyt-run"), os.path.join(place.programs, "moving")], env=cluster.env, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=place.on_two_cpus)
+            [os.path.join(place.bin, "flyt-run"), os.path.join(place.programs, "moving")], text=True,
+            env=cluster.env | variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=place.on_two_cpus)
         self.hear("ready")
         self.id = str(cluster.json("program", "list")[0]["id"])
 
@@ -48,13 +48,13 @@ class Program:
 class Rig:
     """The cluster and its program."""
 
-    def __init__(self, place, mib):
+    def __init__(self, place, mib, **variables):
         self.place, self.dir = place, tempfile.mkdtemp(prefix="flyt-bench-moves.")
-        self.cluster = Local(place.bin, self.dir, "--nodes", "2", "--memory", f"{mib + 128}M")
+        self.cluster = Local(place.bin, self.dir, "--nodes", "2", "--memory", f"{mib + 256}M")
         self.program = None
         try:
-            self.ctl("vm", "set", "local", "--sms", "2", "--memory", f"{mib + 64}M")
-            self.program = Program(place, self.cluster)
+            self.ctl("vm", "set", "local", "--sms", "2", "--memory", f"{mib + 192}M")
+            self.program = Program(place, self.cluster, variables)
         except BaseException:
             self.down()
             raise
@@ -71,12 +71,18 @@ class Rig:
         said = self.ctl(*words)
         return said if isinstance(said, list) else next(value for value in said.values() if isinstance(value, list))
 
+    def elsewhere(self):
+        servers = {row["id"]: row["node"] for row in self.rows("server", "list")}
+        here = servers[self.rows("program", "list")[0]["server"]]
+        return "--to", "node-2" if here == "node-1" else "node-1"
+
+    def begin(self, *words):
+        return subprocess.Popen([os.path.join(self.place.bin, "flytctl"), *words], env=self.cluster.env,
+                                stdout=subprocess.DEVNULL)
+
     def migrate(self, *where):
         """Seconds that the program stood still, and bytes."""
-        if not where:
-            servers = {row["id"]: row["node"] for row in self.rows("server", "list")}
-            here = servers[self.rows("program", "list")[0]["server"]]
-            where = ("--to", "node-2" if here == "node-1" else "node-1")
+        where = where or self.elsewhere()
         move = self.ctl("program", "migrate", self.program.id, *where)["move"]
         self.program.ask("handles", 0)                      # it answers
         until(lambda: len(self.rows("server", "list")) == 1, "what it had is free", 20)
@@ -113,18 +119,48 @@ def sizes_of(r):
     return [mib for mib in r.size["moves"] if mib <= 256 or 4 * mib <= available()]
 
 
+BUSY = 32                               # MiB that are written all the time
+
+
 def between_nodes(r, rig):
-    """Each size several times; and what the bytes alone would take over as many connections."""
-    times = {}
+    """Each size several times, at rest and while some of it is written; and what the bytes that are written take over
+    as many connections."""
     for mib in sizes_of(r):
         rig.program.ask("hold", mib)
         stream = r.limit(f"stream {LANES} {max(mib, 64) * MIB} move")["best_gbs"] * 1e9
         r.keep("moves.stream", stream / 1e9)
         for _ in range(r.size["turns"]):
-            took, size = rig.migrate()
-            times.setdefault(mib, []).append((took, size))
+            took, _ = rig.migrate()
             r.keep(f"moves.outage.{mib}m", took * 1e3)
-            r.keep("moves.over", (took - size / stream) * 1e3)
+            r.keep("moves.over", took * 1e3)
+        rig.program.ask("busy", BUSY)
+        for _ in range(r.size["turns"]):
+            took, _ = rig.migrate()
+            r.keep(f"moves.busy.{mib}m", took * 1e3)
+            r.keep("moves.over", (took - BUSY * MIB / stream) * 1e3)
+        rig.program.ask("busy", 0)
+
+
+def watched(r, rig):
+    """A kernel that writes rows, while the program's memory is copied so slowly that it is watched all the time."""
+    for _ in range(r.size["turns"]):
+        r.keep("watched.not", rig.program.ask("rate", 1))
+        moving = rig.begin("program", "migrate", rig.program.id, *rig.elsewhere(), "--bandwidth", "16M")
+        until(lambda: rig.rows("move", "list")[-1]["bytes_done"] > 0, "it copies", 20)
+        r.keep("watched.is", rig.program.ask("rate", 1))
+        rig.ctl("move", "cancel", str(rig.rows("move", "list")[-1]["id"]))
+        if moving.wait(60) != 4:
+            raise Problem("the move ended before the rate was known")
+
+
+def straight(r, rig):
+    """How fast bytes go, where all of them are copied at rest."""
+    times = {}
+    for mib in sizes_of(r):
+        rig.program.ask("hold", mib)
+        stream = r.limit(f"stream {LANES} {max(mib, 64) * MIB} move")["best_gbs"] * 1e9
+        for _ in range(r.size["turns"]):
+            times.setdefault(mib, []).append(rig.migrate())
     few, many = (min((took, size) for took, size in times[mib]) for mib in (min(times), max(times)))
     if many[0] > few[0]:
         r.keep("moves.direct", (many[1] - few[1]) / (many[0] - few[0]) / 1e9)
@@ -191,6 +227,7 @@ def section(r):
     folder = tempfile.mkdtemp(prefix="flyt-bench.", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     try:
         between_nodes(r, rig)
+        watched(r, rig)
         growth(r, rig)
         on_one_node(r, rig)
         checkpoints(r, rig, folder)
@@ -199,6 +236,11 @@ def section(r):
     finally:
         rig.down()
         shutil.rmtree(folder, ignore_errors=True)
+    rig = Rig(r.place, mib, FLYT_PERF="no_rounds")
+    try:
+        straight(r, rig)
+    finally:
+        rig.down()
 
 
 def p95(values):
@@ -213,6 +255,7 @@ def metrics(r):
         "move_gate_launch_ratio": 1 - median("gate_part") if v.get("gate_part") else None,
         "move_direct_ratio": r.ratio("moves.direct", "moves.direct_stream"),
         "move_outage_over_ms": p95(v["moves.over"]) if v.get("moves.over") else None,
+        "move_watched_ratio": r.ratio("watched.is", "watched.not"),
         "move_same_node_over_ms": p95(v["moves.fresh_over"]) if v.get("moves.fresh_over") else None,
         "move_freeze_64_ms": median("freeze"),
         "grow_usable_ms": median("growth"),
