@@ -424,7 +424,6 @@ static void all_functions(void)
         nccl_result error = NCCL_REMOTE_ERROR;
         GOOD(ncclCommGetAsyncError(own[i].comm, &error));
         GOOD(error);
-        GOOD(ncclCommFinalize(own[i].comm));
     }
     revoked();
     for (int i = 0; i < count; i++)

@@ -92,6 +92,12 @@ void wrong(const nccl_id *id)
     GOOD(ncclAllReduce(in, out, 1, INT32, SUM, other, s));
     GOOD(ncclCommDestroy(other));
     collectives();
+    for (int i = 0; i < count; i++) {
+        GOOD(ncclCommFinalize(own[i].comm));
+        REFUSED(ncclCommFinalize(own[i].comm), NCCL_INVALID_ARGUMENT, "finalized already");
+        REFUSED(call(ALL_REDUCE, i, 1, 0), NCCL_INVALID_USAGE, "has been finalized");
+        REFUSED(ncclCommSplit(own[i].comm, 0, 0, &other, NULL), NCCL_INVALID_USAGE, "has been finalized");
+    }
     for (int i = 0; i < count; i++)
         GOOD(ncclCommDestroy(own[i].comm));
 }

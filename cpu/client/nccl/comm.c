@@ -36,6 +36,14 @@ nccl_result nccl_comm_check(const struct nccl_comm *comm, const char *function)
     return result;
 }
 
+nccl_result nccl_comm_open(const struct nccl_comm *comm, const char *function)
+{
+    nccl_result result = nccl_comm_check(comm, function);
+    return result == NCCL_SUCCESS && comm->finalized
+               ? nccl_fail(NCCL_INVALID_USAGE, "%s: the communicator has been finalized", function)
+               : result;
+}
+
 /* Without a configuration *blocking stays what it is. */
 static nccl_result blocks(const struct nccl_config *config, const char *function, bool *blocking)
 {
@@ -261,8 +269,7 @@ nccl_result ncclCommInitAll(struct nccl_comm **comms, int count, const int *devi
 /* One that new ones can be made of: also one that was revoked. */
 static nccl_result parent_check(const struct nccl_comm *parent, const char *function)
 {
-    return known(parent, function) == NCCL_SUCCESS && parent->revoked ? NCCL_SUCCESS
-                                                                      : nccl_comm_check(parent, function);
+    return known(parent, function) == NCCL_SUCCESS && parent->revoked ? NCCL_SUCCESS : nccl_comm_open(parent, function);
 }
 
 static nccl_result split(struct nccl_comm *parent, int color, int key, struct nccl_comm **out,
@@ -417,7 +424,10 @@ nccl_result ncclCommFinalize(struct nccl_comm *comm)
 {
     NCCL_ENTER();
     NCCL_USE(comm);
-    return nccl_comm_check(comm, __func__); /* the server carries out what it was given before it lets a rank go */
+    nccl_result result = nccl_comm_check(comm, __func__);
+    if (result == NCCL_SUCCESS && atomic_exchange(&comm->finalized, true))
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: the communicator has been finalized already", __func__);
+    return result; /* the server carries out what it was given before it lets a rank go */
 }
 
 static nccl_result end(struct nccl_comm *comm, const char *function, const char *abort)

@@ -82,7 +82,7 @@ struct nccl_comm {
     struct nccl_making making;
     struct nccl_place *homes; /* of each rank: the store that its process serves; no URI: it has none */
     unsigned splits, shrinks;
-    atomic_bool revoked;
+    atomic_bool revoked, finalized;
     pthread_mutex_t lock; /* of what follows */
     atomic_int state;     /* a nccl_result: NCCL_IN_PROGRESS: it is being made */
     uint64_t asked;       /* when the server was last asked how it is */
@@ -180,5 +180,7 @@ void nccl_comm_drop(struct nccl_comm *);
 nccl_result nccl_make(struct nccl_comm *);
 /* NCCL_SUCCESS if it is one, and is ready for operations. */
 nccl_result nccl_comm_check(const struct nccl_comm *, const char *function);
+/* And has not been finalized: it may be given new ones. */
+nccl_result nccl_comm_open(const struct nccl_comm *, const char *function);
 
 #endif

@@ -53,7 +53,7 @@ static nccl_result stream_good(const struct nccl_comm *comm, core_stream stream,
 static nccl_result common(const struct nccl_comm *comm, core_stream stream, int type, uint64_t count,
                           const char *function)
 {
-    nccl_result result = nccl_comm_check(comm, function);
+    nccl_result result = nccl_comm_open(comm, function);
     if (result == NCCL_SUCCESS && (type < 0 || type >= NCCL_TYPES))
         result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: there is no type %d", function, type);
     if (result == NCCL_SUCCESS && count > UINT64_MAX / 16 / (unsigned)comm->ranks)
