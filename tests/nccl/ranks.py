@@ -11,6 +11,7 @@ shows: nccl: GPU servers measure their network once for a communicator, save the
 shows: nccl: where a server's deadline passes, all ranks learn the reason, and its log has the last calls
 shows: nccl: a communicator that is aborted while it is made, or another thread splits it, or operations of it are in a
   group: the abort returns at once, whoever waits learns why, and a former communicator is known as one
+shows: nccl: a FLYT_NCCL_TIMEOUT that is no time is named, once, and the default taken
 shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks, buffers that end too early: refused by name
 shows: nccl: a server without communicators, or without links, is named; without random bytes no unique id is made
 """
@@ -55,7 +56,7 @@ class Ranks:
     """A process for each number of GPUs, with a server that has so many; or with several, for a list of numbers. kind:
     of the servers; None: each process has one inside."""
 
-    def __init__(self, mode, kind, gpus, **variables):
+    def __init__(self, mode, kind, gpus, timeout="20", errors=None, **variables):
         self.folder = tempfile.TemporaryDirectory()
         lists = [numbers if isinstance(numbers, list) else [numbers] for numbers in gpus]
         of_each = [[Server(kind, number, dict(variables)) if kind else Inside() for number in numbers]
@@ -63,12 +64,12 @@ class Ranks:
         self.servers = [server for servers in of_each for server in servers]
         self.programs, first, total = [], 0, sum(map(sum, lists))
         for servers, number in zip(of_each, map(sum, lists)):
-            environment = dict(os.environ, FLYT_COMM_INTERFACES="lo", FLYT_NCCL_TIMEOUT="20",
+            environment = dict(os.environ, FLYT_COMM_INTERFACES="lo", FLYT_NCCL_TIMEOUT=timeout,
                                FLYT_NCCL_PROGRAM="/nowhere/libnccl.so.2")
             command = [os.path.join(BIN, "flyt-run"), "--server", ",".join(server.uri for server in servers), PROGRAM,
                        mode, str(total), str(first), str(number), os.path.join(self.folder.name, "id")]
             self.programs.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                                  env=environment))
+                                                  stderr=errors, env=environment))
             first += number
 
     def line_of(self, number, wanted):
@@ -177,6 +178,16 @@ def communicators_that_are_ended_while_they_are_used():
 def what_is_refused():
     with Ranks("wrong", "tcp", [2]) as ranks:
         ranks.good()
+
+
+@case
+def a_time_that_is_none():
+    for timeout in "abc", "-1", "5s", "99999999999999999999":
+        with tempfile.TemporaryFile("w+") as errors, Ranks("wrong", "tcp", [2], timeout, errors) as ranks:
+            ranks.good()
+            errors.seek(0)
+            said = errors.read()
+            need(said.count(f"FLYT_NCCL_TIMEOUT={timeout} is no number of seconds") == 1, said)
 
 
 @case

@@ -15,13 +15,14 @@
 #include "cpu/comm/store/store.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
+#include "cpu/common/log.h"
 
 _Static_assert(sizeof((struct nccl_place){ 0 }.key) == COMM_KEY_SIZE, "one size of keys");
 
 /* An id: magic (8), name (16), key (32), the store's URI with its NUL (72). */
 static const char magic[8] = "FlytNCCL";
 enum { NAME_AT = 8, KEY_AT = 24, URI_AT = 56, URI_ROOM = NCCL_ID_SIZE - URI_AT };
-enum { DEADLINE_S = 300 };
+enum { DEADLINE_S = 300, DEADLINE_MOST_S = 1000000 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct comm_store_server *server;
@@ -37,9 +38,17 @@ nccl_result nccl_random(void *bytes, size_t size)
 
 uint64_t nccl_deadline(void)
 {
+    static atomic_bool said;
     const char *text = env_get("FLYT_NCCL_TIMEOUT");
-    long seconds = text && *text ? strtol(text, NULL, 10) : DEADLINE_S;
-    return clock_now() + (uint64_t)(seconds > 0 ? seconds : DEADLINE_S) * CLOCK_NS_PER_SECOND;
+    char *end = NULL;
+    long seconds = text && *text ? strtol(text, &end, 10) : DEADLINE_S; /* of too great a number: LONG_MAX */
+    if ((end && *end) || seconds < 1 || seconds > DEADLINE_MOST_S) {
+        if (!atomic_exchange(&said, true))
+            log_warning("FLYT_NCCL_TIMEOUT=%s is no number of seconds from 1 to %d: it is taken for %d", text,
+                        DEADLINE_MOST_S, DEADLINE_S);
+        seconds = DEADLINE_S;
+    }
+    return clock_now() + (uint64_t)seconds * CLOCK_NS_PER_SECOND;
 }
 
 /* The first of the cards that links would use. */
