@@ -93,7 +93,8 @@ def the_version_and_the_sizes_are_the_headers():
     need(constant("NCCL_SPLIT_NOCOLOR") == defined("NCCL_SPLIT_NOCOLOR"), "no color")
     need(f"0x{constant('NCCL_CONFIG_MAGIC'):x}" in HEADER, "the magic number of a configuration")
     need(re.search(r"struct ncclConfig_\w+ \{\s*size_t size;\s*unsigned int magic;\s*unsigned int version;\s*"
-                   r"int blocking;", HEADER), "the beginning of a configuration")
+                   r"int blocking;\s*int cgaClusterSize;\s*int minCTAs;\s*int maxCTAs;\s*"
+                   r"const char \*netName;\s*int splitShare;", HEADER), "the beginning of a configuration")
     if defined("NCCL_VERSION_CODE") <= constant("NCCL_VERSION"):
         need(defined("NCCL_VERSION_CODE") == constant("NCCL_VERSION"), "the version")
 

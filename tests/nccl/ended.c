@@ -35,7 +35,7 @@ static nccl_result error_of(struct nccl_comm *comm, double seconds)
 /* Of ranks 0 and 1 only the first comes. */
 static void initialising(void)
 {
-    struct nccl_config config = { sizeof config, 0xcafebeef, 22809, 0 };
+    struct nccl_config config = CONFIG(0);
     struct nccl_comm *comm;
     nccl_id id;
     for (int wait = 0; wait < 2; wait++) {
@@ -53,7 +53,7 @@ static void initialising(void)
 /* The other rank does not split. */
 static void children(void)
 {
-    struct nccl_config config = { sizeof config, 0xcafebeef, 22809, 0 };
+    struct nccl_config config = CONFIG(0);
     struct nccl_comm *child = NULL;
     nccl_result error = NCCL_SUCCESS;
     NEED(ncclCommSplit(own[0].comm, 0, 0, &child, &config) == NCCL_IN_PROGRESS, "not blocking");

@@ -3,6 +3,7 @@
 #define TESTS_NCCL_RANKS_H
 
 #include <cuda.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +15,10 @@
 
 enum { MOST = 4, COUNT = 20000, INT32 = 2, FLOAT32 = 7, SUM = 0, MAX = 2, AVERAGE = 4 };
 enum { HOST_IMMEDIATE = 1, DEVICE = 0 };
+
+/* As NCCL_CONFIG_INITIALIZER. */
+#define CONFIG(blocks) \
+    { sizeof(struct nccl_config), 0xcafebeef, 22809, blocks, INT_MIN, INT_MIN, INT_MIN, NULL, INT_MIN }
 
 extern int ranks, first, count; /* of all processes; the first one here, and how many are here */
 extern struct rank {

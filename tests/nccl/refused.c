@@ -23,6 +23,34 @@ static void refused(nccl_result result, nccl_result wanted_one, const char *text
 }
 #define REFUSED(call, result, text) refused(call, result, text, __LINE__)
 
+/* What NVIDIA's library refuses of a configuration; of programs of an NCCL before 2.17 the fields behind are none. */
+static void configurations(const nccl_id *id)
+{
+    struct nccl_comm *comm;
+    const struct nccl_config given[] = { CONFIG(7), CONFIG(-1), CONFIG(1), CONFIG(1), CONFIG(1), CONFIG(1), CONFIG(1) };
+    static const char *const texts[] = { "blocking 7",        "blocking -1",  "minCTAs -4", "minCTAs 8, maxCTAs 2",
+                                         "cgaClusterSize -1", "splitShare 2", "maxCTAs 0" };
+    struct nccl_config changed[sizeof given / sizeof *given];
+    memcpy(changed, given, sizeof given);
+    changed[2].ctas_least = -4;
+    changed[3].ctas_least = 8;
+    changed[3].ctas_most = 2;
+    changed[4].cluster_size = -1;
+    changed[5].split_share = 2;
+    changed[6].ctas_most = 0;
+    for (unsigned i = 0; i < sizeof given / sizeof *given; i++)
+        REFUSED(ncclCommInitRankConfig(&comm, 1, *id, 0, &changed[i]), NCCL_INVALID_ARGUMENT, texts[i]);
+    struct nccl_config good = CONFIG(1);
+    nccl_id own_id;
+    good.ctas_least = good.ctas_most = 4;
+    for (int old = 0; old < 2; old++) {
+        GOOD(ncclGetUniqueId(&own_id));
+        GOOD(ncclCommInitRankConfig(&comm, 1, own_id, 0, &good));
+        GOOD(ncclCommDestroy(comm));
+        good = (struct nccl_config){ 24, 0xcafebeef, 21403, 1, -1, -1, -1, NULL, -1 };
+    }
+}
+
 void wrong(const nccl_id *id)
 {
     struct nccl_comm *comm = own[0].comm, *other = comm;
@@ -30,7 +58,7 @@ void wrong(const nccl_id *id)
     void *in = at(own[0].in), *out = at(own[0].out);
     int here = 0, op = 0;
     nccl_id foreign = { { 1, 2, 3 } };
-    struct nccl_config config = { sizeof config, 0xcafebeef, 22809, 0 }, nonsense = { 0 };
+    struct nccl_config config = CONFIG(0), nonsense = { 0 };
     CUDA(cuCtxSetCurrent(own[0].context));
     REFUSED(ncclAllReduce(&here, out, 1, INT32, SUM, comm, s), NCCL_INVALID_ARGUMENT, "sendbuff");
     REFUSED(ncclAllReduce(in, NULL, 1, INT32, SUM, comm, s), NCCL_INVALID_ARGUMENT, "recvbuff is NULL");
@@ -52,6 +80,7 @@ void wrong(const nccl_id *id)
     REFUSED(ncclCommInitRank(&other, 2, foreign, 0), NCCL_INVALID_ARGUMENT, "unique id");
     REFUSED(ncclCommInitRank(&other, 2, *id, 2), NCCL_INVALID_ARGUMENT, "rank 2 of 2");
     REFUSED(ncclCommInitRankConfig(&other, 1, *id, 0, &nonsense), NCCL_INVALID_ARGUMENT, "INITIALIZER");
+    configurations(id);
     /* a failure in a group is the group's */
     GOOD(ncclGroupStart());
     REFUSED(ncclAllReduce(in, out, 1, INT32, 99, comm, s), NCCL_INVALID_ARGUMENT, "operation 99");

@@ -36,11 +36,13 @@ typedef struct {
     char bytes[NCCL_ID_SIZE];
 } nccl_id;
 
-/* The beginning of ncclConfig_t. */
+/* The beginning of ncclConfig_t. Programs of NCCL before 2.17 have it up to blocking. */
 struct nccl_config {
     size_t size;
     unsigned magic, version;
-    int blocking;
+    int blocking, cluster_size, ctas_least, ctas_most;
+    const char *net_name;
+    int split_share;
 };
 
 nccl_result ncclGetVersion(int *version) NCCL_BODY(ncclGetVersion);

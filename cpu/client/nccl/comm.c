@@ -7,6 +7,7 @@
  */
 #include "cpu/client/nccl/nccl.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,16 +45,37 @@ nccl_result nccl_comm_open(const struct nccl_comm *comm, const char *function)
                : result;
 }
 
+/* What the program has not set. */
+enum { UNDEFINED = INT_MIN, SINCE_2_17 = 21700 };
+
+static bool is_flag(int value) { return value == UNDEFINED || value == 0 || value == 1; }
+
+/* They change nothing here, but what NVIDIA's library refuses is refused. */
+static bool sizes_good(const struct nccl_config *c)
+{
+    const bool least = c->ctas_least != UNDEFINED, most = c->ctas_most != UNDEFINED;
+    return (c->cluster_size == UNDEFINED || c->cluster_size >= 0) && (!least || c->ctas_least > 0) &&
+           (!most || c->ctas_most > 0) && (!least || !most || c->ctas_least <= c->ctas_most) && is_flag(c->split_share);
+}
+
 /* Without a configuration *blocking stays what it is. */
 static nccl_result blocks(const struct nccl_config *config, const char *function, bool *blocking)
 {
     if (!config)
         return NCCL_SUCCESS;
-    if (config->magic != (unsigned)NCCL_CONFIG_MAGIC || config->size < sizeof *config)
+    if (config->magic != (unsigned)NCCL_CONFIG_MAGIC ||
+        config->size < (config->version < SINCE_2_17 ? offsetof(struct nccl_config, cluster_size) : sizeof *config))
         return nccl_fail(NCCL_INVALID_ARGUMENT,
                          "%s: the configuration was not initialised by "
                          "NCCL_CONFIG_INITIALIZER",
                          function);
+    if (!is_flag(config->blocking))
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: the configuration has blocking %d, not 0 or 1", function,
+                         config->blocking);
+    if (config->version >= SINCE_2_17 && !sizes_good(config))
+        return nccl_fail(NCCL_INVALID_ARGUMENT,
+                         "%s: the configuration has cgaClusterSize %d, minCTAs %d, maxCTAs %d, splitShare %d", function,
+                         config->cluster_size, config->ctas_least, config->ctas_most, config->split_share);
     *blocking = config->blocking != 0;
     return NCCL_SUCCESS;
 }
