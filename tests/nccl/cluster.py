@@ -3,7 +3,8 @@
 
 shows: nccl: in a cluster two processes, each with a GPU of another node, carry out all functions of libnccl.so.2; and
   a process with two GPUs; and one with four GPUs of two nodes
-shows: flytctl comm: ranks of a communicator on two servers, which of them is behind, and what each has called
+shows: flytctl comm: ranks of a communicator on two servers, which of them is behind, and what each has called;
+  those of programs that were killed have ended
 """
 import json
 import os
@@ -38,17 +39,33 @@ def ctl_json(cluster, *words):
     return json.loads(done.stdout)
 
 
-def watched(cluster):
-    """Rank 1 has not called what rank 0 waits for."""
+def two_ranks(cluster, folder):
+    """Two processes with a rank each. Rank 1 has not called what rank 0 waits for."""
     env = dict(cluster.env, FLYT_COMM_INTERFACES="lo", FLYT_NCCL_TIMEOUT="40")
+    command = [os.path.join(BIN, "flyt-run"), PROGRAM, "behind", "2"]
+    programs = [subprocess.Popen(command + [str(first), "1", os.path.join(folder, "id")], env=env, text=True,
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE) for first in range(2)]
+    for program in programs:
+        for line in program.stdout:
+            if line == "ready\n":
+                break
+    return programs
+
+
+def killed(cluster):
+    """Nobody takes communicators of programs that were killed for some that go on."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [os.path.join(BIN, "flyt-run"), PROGRAM, "behind", "2"]
-        programs = [subprocess.Popen(command + [str(first), "1", os.path.join(folder, "id")], env=env, text=True,
-                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE) for first in range(2)]
+        programs = two_ranks(cluster, folder)
+        need("runs" in [row["state"] for row in ctl_json(cluster, "comm", "list")], "it runs")
         for program in programs:
-            for line in program.stdout:
-                if line == "ready\n":
-                    break
+            program.kill()
+            program.communicate()
+        until(lambda: all(row["state"] != "runs" for row in ctl_json(cluster, "comm", "list", "--all")), "they ended")
+
+
+def watched(cluster):
+    with tempfile.TemporaryDirectory() as folder:
+        programs = two_ranks(cluster, folder)
         rows = until(lambda: [row for row in ctl_json(cluster, "comm", "list") if row["behind"]], "a rank behind")
         row = rows[0]
         need(len(rows) == 1 and row["behind"] == [1] and row["calls"] == 4 and row["seen"] == row["ranks"] == 2 and
@@ -83,6 +100,8 @@ def main():
         ok("two processes with a GPU each")
         watched(cluster)
         ok("a rank that is behind")
+        killed(cluster)
+        ok("communicators of programs that were killed have ended")
         cluster.ctl("vm", "set", "local", "--gpus", "2", "--sms", "2", "--memory", "256M")
         run(cluster, 1, 2)
         ok("one process with two GPUs")

@@ -58,4 +58,8 @@ uint64_t comms_count(const struct session *);
 void comms_release_all(struct session *, struct context *);
 void comms_stop(struct session *);
 
+/* book.c, for the listener: this worker has ended, so what its communicators did goes on no longer. Does nothing where
+   there is no book. */
+void book_end(pid_t worker);
+
 #endif

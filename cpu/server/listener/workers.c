@@ -17,6 +17,7 @@
 
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "cpu/server/comm/comms.h"
 #include "cpu/server/listener/spawn.h"
 #include "cpu/server/listener/ticket.h"
 #include "cpu/server/tenant/tenant.h"
@@ -184,6 +185,7 @@ void workers_reap(struct workers *w)
         }
         tenant_forget(pid);
         ticket_ended(pid);
+        book_end(pid);
         if (worker->asked)
             workers_tell_gone(w, pid);
         close(worker->socket);
