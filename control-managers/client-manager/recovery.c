@@ -1,7 +1,7 @@
 /*
  * recovery.c: between a program's library, which makes its session again after the loss of its GPU server, and the
- * cluster manager, which knows whether it is to, and keeps what became of it. Both are only handed on; of what became of
- * it, what can be true, and no more than a program that loses its server again and again has to say. Where programs
+ * cluster manager, which knows whether it is to, and keeps what became of it. Both are only handed on; of what became
+ * of it, what can be true, and no more than a program that loses its server again and again has to say. Where programs
  * keep what they need for it is this machine's configuration.
  */
 #include "control-managers/client-manager/manager.h"
