@@ -25,8 +25,9 @@ $(TESTS_CLUSTER_PLACE): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(c
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
 TESTS += $(TESTS_CLUSTER_PLACE)
 
-$(call objects,tests/control/cluster_scale.c): | $(CONTROL_COMMON_HEADERS)
-$(BUILD)/tests/control_cluster_scale: $(call objects,tests/control/cluster_scale.c) $(TESTS_CLUSTER_RIG) \
+TESTS_CLUSTER_SCALE := $(call objects,$(addprefix tests/control/,cluster_scale.c cluster_meter.c))
+$(TESTS_CLUSTER_SCALE): | $(CONTROL_COMMON_HEADERS)
+$(BUILD)/tests/control_cluster_scale: $(TESTS_CLUSTER_SCALE) $(TESTS_CLUSTER_RIG) \
                                       $(filter-out %/db_worker.o,$(CONTROL_COMMON_OBJECTS)) \
                                       | $(BIN)/flyt-cluster-manager $(BIN)/flytctl $(BIN)/flyt-monitor
 	@mkdir -p $(@D)

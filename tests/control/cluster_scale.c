@@ -14,6 +14,7 @@
  * Addresses: each client manager reaches the manager at an address of its own (127.x.y.z). From one address to one
  * address the kernel would spend its time in looking for free ports, which no cluster has to do.
  */
+#include "tests/control/cluster_meter.h"
 #include "tests/control/cluster_rig.h"
 
 #include <arpa/inet.h>
@@ -66,56 +67,6 @@ static int added, registered, running, failed, back;
 static bool targets;
 static unsigned watch_ms; /* 0: as long as is usual */
 static char flytctl[512];
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-/* ---- how busy the machine is with other things ---- */
-
-struct meter {
-    double start, busy, ours;
-};
-
-static double manager_cpu(void);
-
-static struct meter meter_read(void)
-{
-    struct meter now = { .start = seconds() };
-    unsigned long user = 0, nice = 0, system = 0;
-    struct rusage self;
-    FILE *file = fopen("/proc/stat", "re");
-    if (file && fscanf(file, "cpu %lu %lu %lu", &user, &nice, &system) == 3)
-        now.busy = (double)(user + nice + system) / (double)sysconf(_SC_CLK_TCK);
-    fclose(file);
-    getrusage(RUSAGE_SELF, &self);
-    now.ours = (double)(self.ru_utime.tv_sec + self.ru_stime.tv_sec) +
-               (double)(self.ru_utime.tv_usec + self.ru_stime.tv_usec) / 1e6;
-    if (rig.pid)
-        now.ours += manager_cpu();
-    return now;
-}
-
-/* The part of the machine that others used since then. */
-static double others_since(const struct meter *then)
-{
-    struct meter now = meter_read();
-    double capacity = (now.start - then->start) * (double)sysconf(_SC_NPROCESSORS_ONLN);
-    double others = now.busy - then->busy - (now.ours - then->ours);
-    return others > 0 ? others / capacity : 0;
-}
-
-/* Fails the test unless others were in the way. */
-static void missed(const struct meter *then, const char *what)
-{
-    double others = others_since(then);
-    if (others < 0.2)
-        fail_msg("%s, and other programs used only %.0f %% of the machine", what, others * 100);
-    printf("# target missed: %s; but other programs used %.0f %% of the machine meanwhile\n", what, others * 100);
-}
 
 /* ---- entitlements ---- */
 
@@ -299,29 +250,6 @@ static void connect_and_place(void)
 
 /* ---- the manager ---- */
 
-static void print_memory(void)
-{
-    char path[64], line[256];
-    snprintf(path, sizeof path, "/proc/%d/status", (int)rig.pid);
-    FILE *file = fopen(path, "r");
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, "VmRSS", 5) == 0)
-            printf("# the manager's memory: %ld MiB\n", strtol(line + 6, NULL, 10) / 1024);
-    fclose(file);
-}
-
-static double manager_cpu(void)
-{
-    char path[64], text[1024] = "";
-    unsigned long user = 0, system = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)rig.pid);
-    FILE *file = fopen(path, "r");
-    if (file && fgets(text, sizeof text, file))
-        sscanf(strrchr(text, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system);
-    fclose(file);
-    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
-}
-
 /* `flytctl WHAT list` as its user sees it, while the cluster goes on. */
 static void list(const char *what, const char *command, const char *option)
 {
@@ -354,15 +282,6 @@ static void list(const char *what, const char *command, const char *option)
 }
 
 /* ---- somebody watches ---- */
-
-static double process_cpu(pid_t pid)
-{
-    pid_t manager = rig.pid;
-    rig.pid = pid;
-    double cpu = manager_cpu();
-    rig.pid = manager;
-    return cpu;
-}
 
 /* What the servers of a part of the nodes have done. */
 static void report_work(int round, uint64_t calls)
