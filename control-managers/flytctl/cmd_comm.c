@@ -6,6 +6,7 @@
  * The books are what tenants' servers say of themselves: nothing of them is trusted, and texts are made fit to be
  * shown.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,26 @@ static const struct column rank_columns[] = {
     { "REMARK", "why", COLUMN_TEXT, NULL, 2 },
 };
 
+/* Says of which server there may be more: all pages of its book are of ranks that have not ended. */
+static void warn_of_full(const json_t *ranks)
+{
+    const json_t *row;
+    unsigned going_on = 0;
+    size_t i;
+    json_array_foreach(ranks, i, row) /* those of a server stand together */
+    {
+        const json_t *server = json_object_get(row, "server");
+        if (i && !json_equal(server, json_object_get(json_array_get(ranks, i - 1), "server")))
+            going_on = 0;
+        going_on += json_is_null(json_object_get(row, "ended"));
+        if (going_on == COMM_BOOK_PAGES)
+            fprintf(stderr,
+                    "flytctl: server %" JSON_INTEGER_FORMAT " records %d ranks at a time, and all go on: it may have "
+                    "more, which are not shown\n",
+                    json_integer_value(server), COMM_BOOK_PAGES);
+    }
+}
+
 int command_comm_list(struct flytctl *ctl)
 {
     const struct rows_query query = { .vm = option(ctl, "vm"), .node = option(ctl, "node") };
@@ -54,6 +75,7 @@ int command_comm_list(struct flytctl *ctl)
     int code = comm_ranks(ctl, NULL, &query, &ranks);
     if (!ranks)
         return code;
+    warn_of_full(ranks);
     json_t *rows = comm_list(ranks, option_count(ctl, "all") > 0);
     json_decref(ranks);
     int printed = print_rows(ctl, rows, list_columns, COUNT(list_columns), "There are no communicators.");

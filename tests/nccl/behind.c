@@ -32,6 +32,25 @@ void behind(void)
     destroy();
 }
 
+void many(void)
+{
+    enum { PARTS = 32 }; /* with the ones that there are more ranks than a server records */
+    struct nccl_comm *parts[MOST][PARTS];
+    char line[16];
+    for (int n = 0; n < PARTS; n++) {
+        GOOD(ncclGroupStart());
+        for (int i = 0; i < count; i++)
+            GOOD(ncclCommSplit(own[i].comm, 0, 0, &parts[i][n], NULL));
+        GOOD(ncclGroupEnd());
+    }
+    printf("ready\n");
+    NEED(fgets(line, sizeof line, stdin), "a line");
+    for (int n = 0; n < PARTS; n++)
+        for (int i = 0; i < count; i++)
+            GOOD(ncclCommDestroy(parts[i][n]));
+    destroy();
+}
+
 void late(void)
 {
     nccl_result error = NCCL_SUCCESS;

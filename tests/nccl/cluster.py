@@ -4,7 +4,7 @@
 shows: nccl: in a cluster two processes, each with a GPU of another node, carry out all functions of libnccl.so.2; and
   a process with two GPUs; and one with four GPUs of two nodes
 shows: flytctl comm: ranks of a communicator on two servers, which of them is behind, and what each has called;
-  those of programs that were killed have ended
+  those of programs that were killed have ended; where a server has more than it records, the list says so
 """
 import json
 import os
@@ -92,6 +92,19 @@ def watched(cluster):
     return name
 
 
+def many(cluster):
+    env = dict(cluster.env, FLYT_COMM_INTERFACES="lo", FLYT_NCCL_TIMEOUT="40")
+    with tempfile.TemporaryDirectory() as folder:
+        command = [os.path.join(BIN, "flyt-run"), PROGRAM, "many", "2", "0", "2", os.path.join(folder, "id")]
+        need("records" not in cluster.ctl.run("comm", "list").stderr, "all are shown")
+        with subprocess.Popen(command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+            need(any(line == "ready\n" for line in program.stdout), "many communicators")
+            done = cluster.ctl.run("comm", "list")
+            need(re.search(r"server \d+ records 64 ranks at a time, and all go on", done.stderr), done)
+            said = program.communicate("go on\n", timeout=60)[0]
+            need(program.returncode == 0 and said.endswith("ok\n"), said)
+
+
 def main():
     with Local(BIN, tempfile.mkdtemp(prefix="flyt-nccl-"), "--nodes", "2", "--gpus-per-node", "2", "--sms", "2",
                "--memory", "256M", "--tls") as cluster:
@@ -105,6 +118,8 @@ def main():
         cluster.ctl("vm", "set", "local", "--gpus", "2", "--sms", "2", "--memory", "256M")
         run(cluster, 1, 2)
         ok("one process with two GPUs")
+        many(cluster)
+        ok("more communicators than a server records")
         run(cluster, 2, 2)
         ok("two processes with two GPUs each, of two nodes")
         cluster.ctl("vm", "set", "local", "--gpus", "4", "--sms", "2", "--memory", "256M")

@@ -5,6 +5,7 @@
  *   lost     a collective that never ends, since the process of the last rank is killed; the others go on without it
  *   shrink   the same, of the process of the first ranks, which has made the unique id; the others shrink
  *   random   FLYT_COMM_RANDOM random collectives, from FLYT_COMM_SEED on
+ *   many     more communicators than a GPU server records
  *   ended    communicators are ended while they are made, or used
  *   wrong    what is refused
  *   none     what is refused where the server has no communicators, or there are no random bytes
@@ -458,6 +459,8 @@ int main(int argc, char **argv)
         lost(ranks == MOST ? 2 : 1);
     else if (strcmp(argv[1], "behind") == 0)
         behind();
+    else if (strcmp(argv[1], "many") == 0)
+        many();
     else if (strcmp(argv[1], "late") == 0)
         late();
     else if (strcmp(argv[1], "ended") == 0)
