@@ -154,6 +154,7 @@ static void on_reload(int number, void *context)
     const struct manager_config *wanted = config_values(config);
     now->monitor_period = wanted->monitor_period;
     now->away_timeout = wanted->away_timeout;
+    now->user_shares = wanted->user_shares;
     now->status = wanted->status;
     now->wait = wanted->wait;
     now->wait_timeout = wanted->wait_timeout;

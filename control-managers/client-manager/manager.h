@@ -10,6 +10,7 @@
  *   groups.c    those that share memory, and so move together
  *   gpu_links.c links between GPU servers, that programs ask for
  *   own_view.c  what a user of this VM sees of it
+ *   shares.c    how many programs and connections a user may have; idle connections
  *   state.c     what lies on disk about the programs, so that a restarted client manager knows them again
  *
  * All of it runs in the loop's thread. A struct client_program is there from its PROGRAM_ATTACH until the cluster
@@ -136,6 +137,9 @@ struct manager {
     unsigned decided_count;
     uint64_t incarnation, next_key, acknowledged;
     struct client_program *programs;
+    struct manager_visitor *visitors;
+    unsigned places; /* how many visitors there may be */
+    struct log_limit share_lines;
     struct loop_timer monitor;
 };
 
@@ -143,12 +147,16 @@ struct view_ask;
 
 /* conn_context of a program's connection. */
 struct manager_visitor {
+    struct manager_visitor *next, **back;
     struct hello hello;
     struct manager *manager;
     struct client_program *program;
     struct view_ask *view; /* own_view.c; NULL: none is under way */
     struct value_ask *value; /* values.c; likewise */
     uint64_t value_owner;    /* names it where it sets values; 0: it has asked for none */
+    uid_t uid;               /* shares.c; (uid_t)-1: not known */
+    bool crowded;            /* it is beyond its user's share, and will be refused */
+    struct loop_timer idle;  /* from its greeting on, while it has no program */
 };
 
 /* visitors.c */
@@ -241,6 +249,16 @@ conn_handler link_handle_offer, link_handle_take;
 /* values.c */
 conn_handler value_handle;
 void value_forget(struct manager_visitor *); /* its connection has ended */
+
+/* shares.c */
+unsigned share_places(void);         /* connections that the listener takes; raises the limit of descriptors */
+void share_open(struct conn *);      /* it has its visitor, and is counted from now on; may close it */
+void share_close(struct manager_visitor *);
+void share_used(struct conn *);      /* it greets, or asks for something */
+/* Whether its user has room for the connection; text: CTL_MAX_TEXT + 1 bytes, why not. */
+ctl_code share_greets(const struct manager_visitor *, char *text);
+/* Whether that user may have another program; text likewise. */
+bool share_program(struct manager *, uid_t, char *text);
 
 /* state.c */
 bool state_save(struct manager *); /* false: it could not be written */

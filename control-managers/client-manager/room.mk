@@ -1,6 +1,6 @@
 # control-managers/client-manager: flyt-client-manager.
 CLIENT_MANAGER_NAMES   := main.c schema.c find.c moves.c own_view.c programs.c cluster.c recovery.c gpu_links.c \
-                          groups.c state.c values.c visitors.c
+                          groups.c shares.c state.c values.c visitors.c
 CLIENT_MANAGER_OBJECTS := $(call objects,$(addprefix control-managers/client-manager/,$(CLIENT_MANAGER_NAMES)))
 
 $(CLIENT_MANAGER_OBJECTS): | $(CONTROL_COMMON_HEADERS)

@@ -55,6 +55,13 @@ static const struct config_key keys[] = {
       .offset = AT(users),
       .initial = "",
       .help = "Names or numbers of the users who may ask; everybody who can open the socket unless given." },
+    { .path = "ipc.user-shares",
+      .kind = CONFIG_BOOL,
+      .offset = AT(user_shares),
+      .initial = "true",
+      .reload = true,
+      .help = "A user other than root has at most as many programs and connections at once as are free for the others "
+              "then: half of all when there is no other. false: a single user may have all of them." },
     { .path = "ipc.status",
       .kind = CONFIG_CHOICE,
       .offset = AT(status),

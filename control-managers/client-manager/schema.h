@@ -17,6 +17,7 @@ struct manager_config {
     char *mode;
     char *group;
     struct config_strings users;
+    bool user_shares;
     int status; /* manager_status_of */
     double monitor_period;
     double away_timeout;

@@ -18,9 +18,7 @@
 /* The first beat is early: a program informs its user after two seconds what it waits for. */
 enum {
     BEAT_MS = CTL_BEAT_SECONDS * 1000,
-    FIRST_BEAT_MS = 500,
-    MAX_PROGRAMS = CTL_MAX_PROGRAMS,
-    MAX_CONNECTIONS = 4096
+    FIRST_BEAT_MS = 500
 };
 
 /* ---- HELLO ---- */
@@ -66,10 +64,11 @@ static struct hello *hello_of(struct conn *conn) { return &((struct manager_visi
 
 static ctl_code accepted(struct conn *conn, const struct hello *hello, char *text)
 {
-    (void)conn;
     (void)hello;
-    (void)text;
-    return CTL_OK;
+    const ctl_code code = share_greets(conn_context(conn), text);
+    if (code == CTL_OK)
+        share_used(conn);
+    return code;
 }
 
 static const struct hello_policy *policy_of_all(void)
@@ -94,18 +93,21 @@ static void handle_prove(struct conn *conn, struct loop_call *call, void *args)
 
 /* ---- programs that begin, or come back ---- */
 
-static struct client_program *create(struct manager *manager, struct conn *conn, const program_attach_args *args)
+/* NULL: text (CTL_MAX_TEXT + 1 bytes) says why not. */
+static struct client_program *create(struct manager *manager, struct conn *conn, const program_attach_args *args,
+                                     char *text)
 {
     pid_t pid = 0;
     uid_t uid = (uid_t)-1;
     gid_t gid;
-    size_t count = 0;
-    for (const struct client_program *at = manager->programs; at; at = at->next)
-        count++;
-    struct client_program *program = count < MAX_PROGRAMS ? calloc(1, sizeof *program) : NULL;
-    if (!program)
-        return NULL;
     conn_peer_credentials(conn, &pid, &uid, &gid);
+    if (!share_program(manager, uid, text))
+        return NULL;
+    struct client_program *program = calloc(1, sizeof *program);
+    if (!program) {
+        explain(text, 0, "the client manager has no memory for another program");
+        return NULL;
+    }
     *program = (struct client_program){ .manager = manager,
                                         .next = manager->programs,
                                         .key = manager->next_key++,
@@ -141,9 +143,9 @@ static void handle_attach(struct conn *conn, struct loop_call *call, void *objec
         call_reply(call, &refusal);
         return;
     }
-    struct client_program *program = create(manager, conn, object);
+    struct client_program *program = create(manager, conn, object, text);
     if (!program) {
-        refusal.status = (ctl_status){ CTL_NO_ROOM, (char *)(uintptr_t)"there are too many programs on this VM" };
+        refusal.status = (ctl_status){ CTL_NO_ROOM, text };
         call_reply(call, &refusal);
         return;
     }
@@ -182,13 +184,10 @@ static void handle_part(struct conn *conn, struct loop_call *call, void *object)
     struct manager_visitor *visitor = conn_context(conn);
     const struct client_program *lead = visitor->program ? NULL : lead_of(visitor->manager, conn, args->lead);
     const program_attach_args attach = { .executable = args->executable, .wait = CLIENT_WAIT_NO };
-    struct client_program *program = lead ? create(visitor->manager, conn, &attach) : NULL;
+    char text[CTL_MAX_TEXT + 1] = "this process has no such program";
+    struct client_program *program = lead ? create(visitor->manager, conn, &attach, text) : NULL;
     if (!program) {
-        const program_answer refusal = {
-            .status = { lead ? CTL_NO_ROOM : CTL_NOT_FOUND,
-                        (char *)(uintptr_t)(lead ? "there are too many programs on this VM"
-                                                 : "this process has no such program") }
-        };
+        const program_answer refusal = { .status = { lead ? CTL_NO_ROOM : CTL_NOT_FOUND, text } };
         call_reply(call, &refusal);
         return;
     }
@@ -345,9 +344,10 @@ static void handle_thawed(struct conn *conn, struct loop_call *call, void *objec
 {
     struct manager_visitor *visitor = conn_context(conn);
     ctl_plain_result result = { .status = { CTL_OK, (char *)(uintptr_t)"" } };
-    struct client_program *program = visitor->program ? NULL : create(visitor->manager, conn, object);
+    char text[CTL_MAX_TEXT + 1] = "this connection has attached already";
+    struct client_program *program = visitor->program ? NULL : create(visitor->manager, conn, object, text);
     if (!program) {
-        result.status = (ctl_status){ CTL_NO_ROOM, (char *)(uintptr_t)"there are too many programs on this VM" };
+        result.status = (ctl_status){ CTL_NO_ROOM, text };
         call_reply(call, &result);
         return;
     }
@@ -372,10 +372,12 @@ static void opened(struct conn *conn)
     struct manager_visitor *visitor = calloc(1, sizeof *visitor);
     struct manager *manager = conn_context(conn);
     conn_set_context(conn, visitor);
-    if (visitor)
-        visitor->manager = manager;
-    else
+    if (!visitor) {
         conn_close(conn, "no memory");
+        return;
+    }
+    visitor->manager = manager;
+    share_open(conn);
 }
 
 /* One that is suspended may keep no connection; its end is its process's. */
@@ -396,6 +398,7 @@ static void closed(struct conn *conn, int error, const char *why)
     (void)why;
     if (!visitor)
         return;
+    share_close(visitor);
     if (visitor->program) { /* calls of this connection cannot be answered any more */
         visitor->program->waiting = NULL;
         visitor->program->asks_recovery = NULL;
@@ -436,8 +439,15 @@ static const struct conn_method methods[] = {
     [PROGRAM_SESSION] = { 1u << CTL_ROLE_PROGRAM, group_handle_session },
     [PROGRAM_PART] = { 1u << CTL_ROLE_PROGRAM, handle_part },
 };
+static void begins(struct conn *conn, struct loop_call *call, const void *args)
+{
+    (void)call;
+    (void)args;
+    share_used(conn);
+}
+
 static const struct conn_service service = { .methods = methods, .count = sizeof methods / sizeof *methods,
-                                             .opened = opened, .closed = closed };
+                                             .opened = opened, .closed = closed, .begins = begins };
 
 int programs_listen(struct manager *manager, char *error)
 {
@@ -450,11 +460,12 @@ int programs_listen(struct manager *manager, char *error)
             return explain(error, -ENOENT, "ipc.group: there is no group %s on this machine", config->group);
         group = entry->gr_gid;
     }
+    manager->places = share_places();
     snprintf(uri, sizeof uri, "unix://%.300s", config->socket);
     const struct loop_listen_options options = { .uri = uri,
                                                  .mode = (unsigned)strtoul(config->mode, NULL, 8),
                                                  .group = group,
-                                                 .max_connections = MAX_CONNECTIONS,
+                                                 .max_connections = manager->places,
                                                  .service = &service,
                                                  .context = manager };
     return loop_listen(manager->loop, &options, &manager->listener, error);

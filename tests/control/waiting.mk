@@ -10,3 +10,5 @@ TESTS += "tests/control/link_lost.py $(BIN) $(BUILD)/tests/control_client_progra
 TESTS += "tests/control/server_logs.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"
 # What users of a VM see of it.
 TESTS += "tests/control/user_view.py $(BIN) $(BUILD)/tests/control_client_program@sleeps"
+# One user of a VM leaves room for the others.
+TESTS += "tests/control/user_shares.py $(BIN)@sleeps"
