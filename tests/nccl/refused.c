@@ -81,6 +81,9 @@ void wrong(const nccl_id *id)
     REFUSED(ncclCommInitRank(&other, 2, *id, 2), NCCL_INVALID_ARGUMENT, "rank 2 of 2");
     REFUSED(ncclCommInitRankConfig(&other, 1, *id, 0, &nonsense), NCCL_INVALID_ARGUMENT, "INITIALIZER");
     configurations(id);
+    void *memory;
+    REFUSED(ncclMemAlloc(&memory, (size_t)1 << 46), NCCL_CUDA_ERROR, "no memory for");
+    NEED(!memory, "memory that there is not");
     /* a failure in a group is the group's */
     GOOD(ncclGroupStart());
     REFUSED(ncclAllReduce(in, out, 1, INT32, 99, comm, s), NCCL_INVALID_ARGUMENT, "operation 99");

@@ -14,6 +14,8 @@ nccl_result ncclMemAlloc(void **memory, size_t size)
     if (!code)
         code = core_memory_allocate(context, size, &address);
     *memory = (void *)(uintptr_t)address;
+    if (code == CORE_OUT_OF_MEMORY) /* CUDA has none: NCCL's own lack would be a system error */
+        return nccl_fail(NCCL_CUDA_ERROR, "ncclMemAlloc: no memory for %zu bytes", size);
     return nccl_of_core(code, "ncclMemAlloc", NULL);
 }
 
