@@ -93,17 +93,17 @@ static void allocation_contents(const struct core_range *range, void *context)
         copying->code = move_bytes(copying->move, range->context, range->base, range->size);
 }
 
-struct counting { const struct move *move; uint64_t sum; };
+struct move_sum { const struct move *move; uint64_t sum; };
 
 static void add_size(const struct core_range *range, void *context)
 {
-    struct counting *counting = context;
+    struct move_sum *counting = context;
     counting->sum += move_ahead_left(counting->move->ahead, range->context, range->base, range->size);
 }
 
 uint64_t allocations_size(const struct move *move, bool adopts)
 {
-    struct counting counting = { move, 0 };
+    struct move_sum counting = { move, 0 };
     if (!adopts)
         address_each_allocation(add_size, &counting);
     return counting.sum;
