@@ -32,6 +32,25 @@ void behind(void)
     destroy();
 }
 
+void ahead(void)
+{
+    enum { CALLS = 1500 }; /* more than a driver takes into a stream */
+    CUstream streams[MOST];
+    for (int i = 0; i < count; i++) {
+        CUDA(cuCtxSetCurrent(own[i].context));
+        CUDA(cuStreamCreate(&streams[i], 0)); /* a blocking one: each collective is several operations there */
+        for (int n = 0; n < CALLS; n++)
+            GOOD(ncclAllReduce(at(own[i].in), at(own[i].out), 1, INT32, SUM, own[i].comm,
+                               (core_stream)(uintptr_t)streams[i]));
+    }
+    for (int i = 0; i < count; i++) {
+        CUDA(cuCtxSetCurrent(own[i].context));
+        CUDA(cuStreamSynchronize(streams[i]));
+        CUDA(cuStreamDestroy(streams[i]));
+        NEED(numbers_of(i, own[i].out, 1)[0] == sum(0), "behind many");
+    }
+}
+
 void many(void)
 {
     enum { PARTS = 32 }; /* with the ones that there are more ranks than a server records */

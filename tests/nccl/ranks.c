@@ -410,6 +410,8 @@ static void all_functions(void)
     NEED(version == 22809, "version %d", version);
     CUgraphExec executables[MOST];
     collectives();
+    fill();
+    ahead();
     messages();
     other_memory();
     own_operations();

@@ -81,6 +81,8 @@ void lost(int gone);
 void revoked(void);
 /* behind.c: the first process calls an all-reduce more than the others do, until they are given a line. */
 void behind(void);
+/* behind.c: a rank calls many collectives before the next one here calls its first. */
+void ahead(void);
 /* behind.c: many communicators, until a line is given. */
 void many(void);
 /* behind.c: the others do not call a collective, and the servers' deadline passes. */

@@ -12,6 +12,7 @@ shows: nccl: where a server's deadline passes, all ranks learn the reason, and i
 shows: nccl: a communicator that is aborted while it is made, or another thread splits it, or operations of it are in a
   group: the abort returns at once, whoever waits learns why, and a former communicator is known as one
 shows: nccl: a FLYT_NCCL_TIMEOUT that is no time is named, once, and the default taken
+shows: nccl: a rank that is 1,500 collectives ahead of another one of its session waits, and keeps its GPU server
 shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks, buffers that end too early: refused by name
 shows: nccl: a server without communicators, or without links, is named; without random bytes no unique id is made
 """

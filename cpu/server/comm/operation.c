@@ -222,6 +222,7 @@ static void operation_dropped(struct session *session, struct call *call, CUresu
 static const struct operation operation_row = {
     .issue = operation_issue,
     .numbered = true,
+    .twofold = true, /* a marker, a gate and a wait */
     .dropped = operation_dropped,
 };
 
