@@ -117,7 +117,7 @@ SG_INLINE void finish_eight(float *c, const eight_ints *total, const eight_ints 
     const eight_ints magnitude = MAGNITUDE(*total);
     const eight near = __builtin_convertvector(magnitude, eight);
     const eight_ints rest = magnitude - __builtin_convertvector(near, eight_ints);
-    eight_ints bits = (eight_ints)near + (rest >> 31), lost = rest; /* it was rounded up where less is left */
+    eight_ints bits = (eight_ints)near + (rest < 0), lost = rest; /* it was rounded up where less is left */
     if (how.coarse) {
         lost |= bits & (last - 1);
         bits &= -last;
