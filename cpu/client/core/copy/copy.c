@@ -268,8 +268,17 @@ void core_copy_between(core_context *to, core_context *from)
     named = (struct core_copy_servers){ to ? to->session : NULL, from ? from->session : NULL };
 }
 
-struct core_copy_servers core_copy_servers(void) { return named; }
-void core_copy_between_servers(struct core_copy_servers servers) { named = servers; }
+struct core_copy_servers core_copy_servers(void)
+{
+    CANCEL_DEFERRED;
+    return named;
+}
+
+void core_copy_between_servers(struct core_copy_servers servers)
+{
+    CANCEL_DEFERRED;
+    named = servers;
+}
 
 static int plan_make(const struct client_stream *s, struct copy_plan *plan, enum core_direction stated)
 {
