@@ -178,7 +178,7 @@ void program_set_answer(struct client_program *, const program_answer *);
 /* The call waits for news, `ms` at most; one that waited before is answered. */
 void program_hold_call(struct client_program *, struct loop_call *, unsigned ms);
 void program_gone(struct client_program *); /* it has ended: the cluster manager will be informed */
-/* What the user of a program reads while the cluster manager does not answer, or is away. */
+/* Writes the text that a program's user reads while the cluster manager does not answer, or is away. */
 void program_describe_asked(const struct manager *, char text[CTL_MAX_TEXT + 1]);
 
 /* find.c */

@@ -33,14 +33,14 @@ unsigned share_places(void)
     return places < MAX_CONNECTIONS ? (unsigned)places : MAX_CONNECTIONS;
 }
 
-/* What the user has beyond as much as is free. */
+/* By how many the user would exceed what is free for the others, if he got one more; 0: he may have it. */
 static size_t beyond(const struct manager *manager, uid_t uid, size_t own, size_t all, size_t most)
 {
     const size_t free = all < most ? most - all : 0;
     return uid == 0 || !manager->config->user_shares || own < free ? 0 : own - free + 1;
 }
 
-/* Who is refused can try again and again. */
+/* Logs a refusal, within a limit: a user who is refused can try again and again. */
 static void note(struct manager *manager, const char *what, uid_t uid, size_t count)
 {
     char more[48];

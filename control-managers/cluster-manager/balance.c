@@ -27,7 +27,7 @@ static void arrive(struct place_pool *pool, const struct place_result *to)
 
 /* ---- room for one ---- */
 
-/* What the pool was where a piece went, so that trying leaves no trace. */
+/* A GPU of the pool before a trial put a piece there: the trial takes it back. */
 struct undo {
     size_t slot;
     struct place_gpu before;

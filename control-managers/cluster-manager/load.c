@@ -158,7 +158,8 @@ static void vms_loaded(void *context, int error, const char *why, const struct d
 
 void load_vms(struct cluster *cluster)
 {
-    cluster->vm_changes += cluster->vm_reload != NULL; /* what is being taken may be too old for the one who asks */
+    /* the entitlements that are being taken may be older than this request */
+    cluster->vm_changes += cluster->vm_reload != NULL;
     if (cluster->loading_vms || cluster->vm_reload || !cluster->loaded || cluster->stopping)
         return;
     cluster->loading_vms = db_worker_load(cluster->db, DB_VM, 0, vms_loaded, cluster) == 0;

@@ -138,7 +138,8 @@ static void carry_out(struct cluster *cluster, struct program *program, const st
 
 /* ---- room for the first in the queue ---- */
 
-/* Who has waited for long enough; NULL: nobody. Moves make room on one GPU only. */
+/* The program for which others may be moved: the first in the queue, if it has waited for WAITED_US and wants one GPU
+   (moves make room on one GPU only). NULL: there is none. */
 static struct program *waits_for_room(struct cluster *cluster)
 {
     struct program *first = queue_first_lacking_room(cluster);

@@ -65,9 +65,9 @@ struct used {
     bool unsaved;              /* the resource DB has not been given its newest state */
     bool stored;               /* the DB has a row of it */
     double rate;               /* its SMs when its server was lost with its node, which may say more; 0: it was not */
-    /* What its workers have done since this manager learned of them, their last report, and what they hold. */
+    /* did: its workers' figures since this manager learned of them; said: those in their last report. */
     ctl_figures did, said;
-    uint64_t memory;
+    uint64_t memory;           /* bytes of device memory that they hold */
     int64_t heard;             /* when they were reported last; 0: never */
     uint32_t fault;            /* a CUDA error that took a session of it along; 0: none is known */
 };

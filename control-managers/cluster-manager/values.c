@@ -51,7 +51,7 @@ static void answer(struct loop_call *call, ctl_code code, char *text, const stru
 
 static uint64_t cost_of(const char *key, u_int size) { return sizeof(struct left_value) + strlen(key) + size; }
 
-/* ---- who waits ---- */
+/* ---- programs that wait for a value ---- */
 
 static void wait_drop(struct value_wait *wait)
 {

@@ -57,7 +57,7 @@ size_t db_row_size(enum db_kind); /* of the member of the union that it uses */
 /* The row without the unused room of its texts, which is most of it: numbers of 8 bytes, texts with their zero. out: as
    many bytes as db_row_size and 8 for each field. Returns how many it takes. */
 size_t db_row_pack(enum db_kind, const union db_row *, unsigned char *out);
-/* What db_row_pack has written. */
+/* Reads what db_row_pack wrote for a row of this kind. */
 void db_row_unpack(enum db_kind, const unsigned char *, union db_row *);
 bool db_row_equal(const struct db_table *, const union db_row *, const union db_row *);
 /* Checks the changes of a batch: kinds, actions, keys. 0 or -EINVAL. */

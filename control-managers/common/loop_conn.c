@@ -86,9 +86,9 @@ static void freed(uv_handle_t *handle)
     free(conn);
 }
 
-/* malloc keeps what lies between pieces that are in use: 50 MB after 2,000 connections with TLS; those without have
-   little. Giving it back takes milliseconds in which nobody is served, so fewer than TRIM_CONNECTIONS leave it to the
-   next ones. */
+/* Gives memory of connections that have ended back to the system. malloc keeps what lies between pieces that are in
+   use: 50 MB after 2,000 connections with TLS, little after those without. malloc_trim takes milliseconds, in which the
+   loop serves no call, so it is called only after TRIM_CONNECTIONS connections have ended. */
 static void trim(struct loop_timer *timer, void *context)
 {
     struct loop *loop = context;

@@ -17,8 +17,8 @@ struct core_comms_offer {
     bool comms, kept, links;
 };
 CORE_API int core_comms_offered(struct core_comms_offer *);
-/* What the context's server is called by its clients, without what stands behind a question mark; NULL: the program's
-   first server. Until the session moves. */
+/* Writes the address (URI) at which the program has connected to the context's server, without what stands behind a
+   question mark. context NULL: of the program's first server. A move of the session changes it. */
 CORE_API void core_server_address(const core_context *, char *, size_t size);
 
 /* A new link of the context's server, and its handles, CORE_LINK_HANDLE_SIZE bytes each. Waits. */

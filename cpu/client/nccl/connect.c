@@ -21,7 +21,7 @@
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
 
-/* How often who waits for a rank looks whether the program has ended the communicator. */
+/* A thread that waits for a rank looks this often whether the program has aborted or destroyed the communicator. */
 #define LOOK_NS (50 * CLOCK_NS_PER_MS)
 
 struct rank_card {

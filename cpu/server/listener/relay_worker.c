@@ -44,7 +44,8 @@ void relay_open(struct session *session) { relay.session = session; }
 /* The upper half of a session's number is the process id of its worker. */
 static int32_t worker_of(const struct share_key *key) { return (int32_t)(key->session >> 32); }
 
-/* *worker: who is asked; who has answered. */
+/* Asks another worker of this server, and waits for its answer. *worker: the process id of the one to ask, or -N - 1
+   for the first one whose process id is greater than N; afterwards that of the one that answered. */
 static int ask(int32_t *worker, const struct share_question *question, struct share_answer *answer, int *fds)
 {
     struct relay_message message = { .relay = { .word = WORKER_RELAY, .peer = *worker, .size = sizeof *question } };

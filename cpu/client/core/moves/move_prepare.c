@@ -63,7 +63,8 @@ static bool context_stays(const struct move_ahead *ahead)
     return atomic_load(&c->live) == CONTEXT_MADE && atomic_load(&c->generation) == ahead->generation;
 }
 
-/* What fails because the context has ended can be tried again. It may be ending now: with its lock that is over. */
+/* Turns the error of a step into CORE_NOT_READY (the move may be tried again) if the context has ended meanwhile. The
+   thread that ends a context holds its lock, so this waits for one that is ending now. */
 static int unless_it_ended(struct move *move, int code)
 {
     core_context *c = move->ahead->context;

@@ -31,7 +31,7 @@ struct move_group {
     void *context;
 };
 
-/* What is wanted, and what became of it. */
+/* What the caller of a move wants, and, below, what the move reports. */
 struct move_order {
     const char *uri;
     const void *ticket;      /* for the server there; size 0: none */
@@ -78,7 +78,7 @@ struct move {
     bool          notes;                    /* the session stays, and its journal is to begin anew (keeper.c) */
     bool          adopts, adopted;          /* the new server takes memory over as it lies; it has taken some */
     struct move_group *group;               /* the order's */
-    bool          shares_go;                /* memory of several programs may move: they all do, or nobody has any */
+    bool shares_go;                         /* memory that other programs use may go: they go too, or none uses any */
     bool          shares_leave;             /* the old server has heard that it leaves */
     void         *of[KINDS];                /* what each kind has written down */
 };
