@@ -303,7 +303,8 @@ static int prepare(struct comm_engine *engine, char *error)
     if (count < 0)
         return count;
     engine->nic_count = (unsigned)count;
-    engine->thread_count = engine->nic_count;
+    /* The thread of a single card would have one processor only: half of what loopback, or a fast card, can carry. */
+    engine->thread_count = engine->nic_count > 1 ? engine->nic_count : 2;
     if (engine->settings.tls && (status = rpc_tls_identity_make(&engine->identity, error)) < 0)
         return status;
     status = comm_random(engine->id, sizeof engine->id);

@@ -3,7 +3,7 @@
  *
  * A link joins two processes (or two threads of one). It has N data channels, 8 unless FLYT_CHANNELS says otherwise,
  * and channel 0 for control. Channel i uses network card i mod K of this machine's K cards. All links of a process
- * share an engine, with one thread for each card.
+ * share an engine, with one thread for each card; two for a single one.
  *
  * Making one, in phases, each for all links before the next begins:
  *   comm_link_create, comm_link_listen   gives handles, 128 bytes for each channel; listening again gives the same
