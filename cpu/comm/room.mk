@@ -10,7 +10,7 @@ CPU_COMM_LIBS     = $(CPU_RPC_TLS_LIBS) $(CPU_RPC_LIBS) -lm
 $(CPU_COMM_OBJECTS): | $$(CPU_RPC_HEADERS)
 
 $(BIN)/flyt-comm-perf: $(call objects,$(wildcard cpu/comm/perf/*.c)) $(CPU_COMM_OBJECTS) $$(CPU_COMM_NEEDS) \
-    $$(COORDINATOR_OBJECTS) $$(CPU_RPC_MANAGER_OBJECTS) $$(VERSION_OBJECT)
+    $$(COORDINATOR_OBJECTS) $$(CPU_RPC_MANAGER_ASKS) $$(VERSION_OBJECT)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CPU_COMM_LIBS)
 PROGRAMS += $(BIN)/flyt-comm-perf

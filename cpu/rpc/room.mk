@@ -15,8 +15,11 @@ CPU_RPC_OBJECTS   := $(call objects,$(addprefix cpu/rpc/,connect.c listener.c pr
 CPU_RPC_TLS_OBJECTS := $(call objects,$(addprefix cpu/rpc/tls/,channel_tls.c tls_context.c tls_handshake.c \
                          tls_identity.c)) $(CPU_COMMON_CERTIFICATE_OBJECTS)
 CPU_RPC_TLS_LIBS    := -lssl -lcrypto
-# What a program asks its client manager; only the client core links it.
+# What a program asks its client manager, as the client core links it; and with it, for libraries and tools that only
+# ask, how it is reached.
 CPU_RPC_MANAGER_OBJECTS := $(CPU_RPC_GENERATED)/manager_prot_xdr.o
+CPU_RPC_MANAGER_ASKS    := $(call objects,cpu/rpc/manager.c) $(CPU_RPC_MANAGER_OBJECTS)
+$(call objects,cpu/rpc/manager.c): | $(CPU_RPC_HEADERS)
 CPU_RPC_LIBS      := -ltirpc
 
 # With the calls that are described in cpu/api. Nearly everything depends on it, so it is written only when it changes.

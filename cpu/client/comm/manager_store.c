@@ -9,8 +9,7 @@
 #include "cpu/client/comm/library.h"
 
 #include "cpu/common/clock.h"
-#include "cpu/common/env.h"
-#include "cpu/rpc/manager_prot.h"
+#include "cpu/rpc/manager.h"
 #include "cpu/rpc/transport/channel.h"
 
 #include <errno.h>
@@ -20,21 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MANAGER_MS = 5000, DEAD_SECONDS = 15, WAIT_MS = 100, PAUSE_MS = 10 };
-#define MANAGER_SOCKET "/run/flyt/client-manager.sock"
-#define XDR(type) (xdrproc_t)(uintptr_t)xdr_##type
-
-static const struct rpc_procedure asked[] = {
-    [MANAGER_HELLO] = { "MANAGER_HELLO", RPC_CLASS_SYNC },
-    [MANAGER_VALUE] = { "MANAGER_VALUE", RPC_CLASS_SYNC },
-};
-static const struct rpc_program client_manager = {
-    .program = MANAGER_PROGRAM,
-    .version = MANAGER_VERSION_1,
-    .count = sizeof asked / sizeof *asked,
-    .procedures = asked,
-    .max_record = 65536,
-};
+enum { WAIT_MS = 100, PAUSE_MS = 10 };
 
 struct manager_store {
     struct comm_store base;
@@ -42,35 +27,15 @@ struct manager_store {
     pthread_mutex_t lock; /* of the connection */
 };
 
-/* The result begins with a manager_status; the caller frees it, whatever has come. */
-static int ask(struct manager_store *store, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode,
-               void *result, char *error)
-{
-    struct rpc_call call = {
-        .procedure = procedure, .encode = encode, .args = args, .decode = decode, .result = result
-    };
-    pthread_mutex_lock(&store->lock);
-    bool good = rpc_client_submit(store->manager, &call) == RPC_SUCCESS &&
-                rpc_client_wait(store->manager, &call) == RPC_SUCCESS;
-    pthread_mutex_unlock(&store->lock);
-    if (!good)
-        return rpc_explain(error, -ECONNRESET, "the client manager has ended, or is of an earlier release");
-    const manager_status *status = result;
-    switch (status->code) {
-    case MANAGER_OK:
-    case MANAGER_WAITING: return 0;
-    case MANAGER_DENIED: return rpc_explain(error, -EPERM, "%s", status->text);
-    case MANAGER_NOT_SUPPORTED: return rpc_explain(error, -ENOTSUP, "%s", status->text);
-    case MANAGER_NO_ROOM: return rpc_explain(error, -ENOSPC, "%s", status->text);
-    case MANAGER_INVALID: return rpc_explain(error, -EINVAL, "%s", status->text);
-    default: return rpc_explain(error, -EAGAIN, "%s", status->text);
-    }
-}
-
+/* The caller frees the result, whatever has come. */
 static int ask_value(struct manager_store *store, manager_value_args *args, manager_value_result *result, char *error)
 {
     memset(result, 0, sizeof *result);
-    return ask(store, MANAGER_VALUE, XDR(manager_value_args), args, XDR(manager_value_result), result, error);
+    pthread_mutex_lock(&store->lock);
+    int status = rpc_manager_ask(store->manager, MANAGER_VALUE, RPC_MANAGER_XDR(manager_value_args), args,
+                                 RPC_MANAGER_XDR(manager_value_result), result, error);
+    pthread_mutex_unlock(&store->lock);
+    return status;
 }
 
 /* ---- the operations of stores ---- */
@@ -87,7 +52,7 @@ static int manager_set(struct comm_store *base, const char *key, const void *val
     args.value.value_len = (u_int)size;
     args.value.value_val = (char *)(uintptr_t)value;
     int status = ask_value((struct manager_store *)base, &args, &result, error);
-    xdr_free(XDR(manager_value_result), &result);
+    xdr_free(RPC_MANAGER_XDR(manager_value_result), &result);
     return status;
 }
 
@@ -116,7 +81,7 @@ static int manager_get(struct comm_store *base, const char *key, void *value, si
         const bool there = status == 0 && result.status.code == MANAGER_OK;
         if (there)
             status = take(&result, key, value, room, size, error);
-        xdr_free(XDR(manager_value_result), &result);
+        xdr_free(RPC_MANAGER_XDR(manager_value_result), &result);
         if (there || status < 0)
             return status;
         const uint64_t waited = (clock_now() - now) / CLOCK_NS_PER_MS;
@@ -150,50 +115,20 @@ int flyt_store_add(flyt_store *of, const char *key, int64_t number, int64_t *sum
     int status = ask_value(store, &args, &result, library_error);
     if (status == 0 && sum)
         *sum = result.number;
-    xdr_free(XDR(manager_value_result), &result);
+    xdr_free(RPC_MANAGER_XDR(manager_value_result), &result);
     return status;
 }
 
 /* ---- opening ---- */
 
-static int say_hello(struct manager_store *store, char *error)
-{
-    char name[32];
-    snprintf(name, sizeof name, "pid-%d", (int)getpid());
-    manager_hello_args args = { .major = MANAGER_MAJOR,
-                                .minor = MANAGER_MINOR_MOVES - 1, /* as a library that does not move, nor rest */
-                                .role = MANAGER_ROLE_PROGRAM,
-                                .name = name,
-                                .software = (char *)(uintptr_t) "libflyt-comm",
-                                .incarnation = (u_quad_t)getpid() };
-    manager_hello_result result;
-    memset(&result, 0, sizeof result);
-    int status = ask(store, MANAGER_HELLO, XDR(manager_hello_args), &args, XDR(manager_hello_result), &result, error);
-    if (status == 0 && result.minor < MANAGER_MINOR_LINKS)
-        status = rpc_explain(error, -ENOTSUP, "the client manager is of an earlier release, and keeps no values");
-    xdr_free(XDR(manager_hello_result), &result);
-    return status;
-}
-
 int flyt_store_manager(flyt_store **out)
 {
-    const char *given = env_get("FLYT_MANAGER");
-    const char *path = given && *given ? given : MANAGER_SOCKET;
-    char uri[4096], why[RPC_ERROR_SIZE] = "";
-    rpc_channel *channel;
     struct manager_store *store = calloc(1, sizeof *store);
     if (!store)
         return rpc_explain(library_error, -ENOMEM, "store: no memory");
     store->base.operations = &operations;
     pthread_mutex_init(&store->lock, NULL);
-    snprintf(uri, sizeof uri, "%s%s", strncmp(path, "unix://", 7) == 0 ? "" : "unix://", path);
-    int status = rpc_channel_connect(uri, MANAGER_MS, &channel, why);
-    if (status == 0)
-        status = rpc_client_create(channel, &client_manager, DEAD_SECONDS, NULL, NULL, &store->manager, why);
-    if (status < 0)
-        rpc_explain(library_error, status, "no client manager answers at %s: %s", path, why);
-    else
-        status = say_hello(store, library_error);
+    int status = rpc_manager_open("libflyt-comm", "keeps no values", &store->manager, library_error);
     if (status == 0)
         *out = (flyt_store *)store;
     else

@@ -7,88 +7,32 @@
  */
 #include "cpu/client/coordinator/coordinator.h"
 
-#include "cpu/common/env.h"
-#include "cpu/rpc/manager_prot.h"
+#include "cpu/rpc/manager.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { MANAGER_MS = 5000, SERVER_MS = 10000, DEAD_SECONDS = 15 };
-#define MANAGED_NAME   "manager:"
-#define MANAGER_SOCKET "/run/flyt/client-manager.sock"
-
-static const struct rpc_procedure asked[] = {
-    [MANAGER_HELLO] = { "MANAGER_HELLO", RPC_CLASS_SYNC },
-    [MANAGER_ATTACH] = { "MANAGER_ATTACH", RPC_CLASS_SYNC },
-    [MANAGER_WAIT] = { "MANAGER_WAIT", RPC_CLASS_SYNC },
-    [MANAGER_LINK_OFFER] = { "MANAGER_LINK_OFFER", RPC_CLASS_SYNC },
-    [MANAGER_LINK_TAKE] = { "MANAGER_LINK_TAKE", RPC_CLASS_SYNC },
-};
-static const struct rpc_program client_manager = {
-    .program = MANAGER_PROGRAM,
-    .version = MANAGER_VERSION_1,
-    .count = sizeof asked / sizeof *asked,
-    .procedures = asked,
-    .max_record = 65536,
-};
+enum { SERVER_MS = 10000 };
+#define MANAGED_NAME "manager:"
 
 bool managed_wanted(const char *server) { return strcmp(server, MANAGED_NAME) == 0; }
 
-/* The result begins with a manager_status; the caller frees it, whatever has come. */
+/* The caller frees the result, whatever has come. */
 static int ask(struct coordinator_member *m, uint32_t procedure, xdrproc_t encode, void *args, xdrproc_t decode,
                void *result)
 {
-    struct rpc_call call = {
-        .procedure = procedure, .encode = encode, .args = args, .decode = decode, .result = result
-    };
-    if (rpc_client_submit(m->manager, &call) != RPC_SUCCESS || rpc_client_wait(m->manager, &call) != RPC_SUCCESS)
-        return coordinator_explain(-ECONNRESET, "the client manager has ended, or is of an earlier release");
-    const manager_status *status = result;
-    switch (status->code) {
-    case MANAGER_OK:
-    case MANAGER_WAITING: return 0;
-    case MANAGER_DENIED: return coordinator_explain(-EPERM, "%s", status->text);
-    case MANAGER_NOT_SUPPORTED: return coordinator_explain(-ENOTSUP, "%s", status->text);
-    default: return coordinator_explain(-EAGAIN, "%s", status->text);
-    }
-}
-
-static int say_hello(struct coordinator_member *m)
-{
-    char name[32];
-    snprintf(name, sizeof name, "pid-%d", (int)getpid());
-    manager_hello_args args = { .major = MANAGER_MAJOR,
-                                .minor = MANAGER_MINOR_MOVES - 1, /* as a library that does not move, nor rest */
-                                .role = MANAGER_ROLE_PROGRAM,
-                                .name = name,
-                                .software = (char *)(uintptr_t) "libflyt-coordinator",
-                                .incarnation = (u_quad_t)getpid() };
-    manager_hello_result result;
-    memset(&result, 0, sizeof result);
-    int status =
-        ask(m, MANAGER_HELLO, MEMBER_XDR(manager_hello_args), &args, MEMBER_XDR(manager_hello_result), &result);
-    if (status == 0 && result.minor < MANAGER_MINOR_LINKS)
-        status = coordinator_explain(-ENOTSUP, "the client manager is of an earlier release, and makes no links");
-    xdr_free(MEMBER_XDR(manager_hello_result), &result);
-    return status;
+    char error[RPC_ERROR_SIZE] = "";
+    int status = rpc_manager_ask(m->manager, procedure, encode, args, decode, result, error);
+    return status < 0 ? coordinator_explain(status, "%s", error) : 0;
 }
 
 static int reach_manager(struct coordinator_member *m)
 {
-    const char *given = env_get("FLYT_MANAGER");
-    const char *path = given && *given ? given : MANAGER_SOCKET;
-    char uri[4096], error[RPC_ERROR_SIZE] = "";
-    rpc_channel *channel;
-    snprintf(uri, sizeof uri, "%s%s", strncmp(path, "unix://", 7) == 0 ? "" : "unix://", path);
-    int status = rpc_channel_connect(uri, MANAGER_MS, &channel, error);
-    if (status == 0)
-        status = rpc_client_create(channel, &client_manager, DEAD_SECONDS, NULL, NULL, &m->manager, error);
-    if (status < 0)
-        return coordinator_explain(status, "no client manager answers at %s: %s", path, error);
-    return say_hello(m);
+    char error[RPC_ERROR_SIZE] = "";
+    int status = rpc_manager_open("libflyt-coordinator", "makes no links", &m->manager, error);
+    return status < 0 ? coordinator_explain(status, "%s", error) : 0;
 }
 
 /* Until there is a server. */

@@ -28,7 +28,7 @@ NVML_SMI_OBJECTS := $(call objects,$(wildcard cpu/client/nvml/smi*.c))
 $(NVML_SMI_OBJECTS): | $(CPU_RPC_HEADERS)
 # Rooms are read in the order of their names: cpu/rpc comes later.
 .SECONDEXPANSION:
-$(BIN)/flyt-smi: $(NVML_SMI_OBJECTS) $$(CPU_RPC_OBJECTS) $$(CPU_RPC_MANAGER_OBJECTS) $$(CPU_COMMON_OBJECTS) \
+$(BIN)/flyt-smi: $(NVML_SMI_OBJECTS) $$(CPU_RPC_OBJECTS) $$(CPU_RPC_MANAGER_ASKS) $$(CPU_COMMON_OBJECTS) \
     | $(NVML_LIBRARY) $(AGED)
 	@mkdir -p $(@D)
 	$(CC) $(ALONE) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN)/cudart -l:libnvidia-ml.so.1 \

@@ -15,8 +15,7 @@
 
 #include "cpu/client/nvml/smi.h"
 #include "cpu/common/version.h"
-#include "cpu/rpc/manager_prot.h"
-#include "cpu/rpc/rpc.h"
+#include "cpu/rpc/manager.h"
 
 /* The user is to have an answer within a second: the client manager waits for the cluster manager for a part of it, and
    says then what it knows itself. */
@@ -106,11 +105,11 @@ static int say_hello(rpc_client *client, const char *socket)
 
 static int ask(manager_status_result *result)
 {
-    const char *given = getenv("FLYT_MANAGER"), *socket = given && *given ? given : "/run/flyt/client-manager.sock";
-    char uri[4096], error[RPC_ERROR_SIZE] = "";
+    const char *socket = rpc_manager_socket();
+    char uri[RPC_MANAGER_URI_SIZE], error[RPC_ERROR_SIZE] = "";
     rpc_channel *channel;
     rpc_client *client;
-    snprintf(uri, sizeof uri, "%s%s", strncmp(socket, "unix://", 7) ? "unix://" : "", socket);
+    rpc_manager_uri(uri);
     if (rpc_channel_connect(uri, CONNECT_MS, &channel, error) != 0 ||
         rpc_client_create(channel, &manager_program, ANSWER_SECONDS, NULL, NULL, &client, error) != 0)
         return complain(socket, error);

@@ -21,7 +21,7 @@
 #include "cpu/common/env.h"
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
-#include "cpu/rpc/manager_prot.h"
+#include "cpu/rpc/manager.h"
 #include "cpu/client/core/api_comm.h"
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/session/attach_wait.h"
@@ -30,7 +30,7 @@
 
 enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10, MANAGER_RETRY_MS = 100, MANAGER_HURRY_MS = 2000 };
 
-static const char *const default_socket = "/run/flyt/client-manager.sock";
+static const char *const default_socket = RPC_MANAGER_SOCKET;
 static const char *const default_config = "/etc/flyt/client-manager.conf";      /* of an installation */
 rpc_client *_Atomic manager;
 _Atomic unsigned manager_minor;
