@@ -25,6 +25,15 @@ $(TESTS_CLUSTER_PLACE): $(BUILD)/tests/control_%: $(BUILD)/tests/control/%.o $(c
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CONTROL_COMMON_LIBS)
 TESTS += $(TESTS_CLUSTER_PLACE)
 
+# What goes on in slices, by itself.
+$(call objects,tests/control/cluster_slices.c): | $(CONTROL_COMMON_HEADERS)
+$(BUILD)/tests/control_cluster_slices: $(call objects,tests/control/cluster_slices.c $(addprefix \
+    control-managers/cluster-manager/,balance.c place.c place_gang.c place_set.c policy.c queue.c retry.c) \
+    control-managers/common/map.c)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka
+TESTS += $(BUILD)/tests/control_cluster_slices
+
 TESTS_CLUSTER_SCALE := $(call objects,$(addprefix tests/control/,cluster_scale.c cluster_meter.c))
 $(TESTS_CLUSTER_SCALE): | $(CONTROL_COMMON_HEADERS)
 $(BUILD)/tests/control_cluster_scale: $(TESTS_CLUSTER_SCALE) $(TESTS_CLUSTER_RIG) \
