@@ -1,7 +1,8 @@
 /*
  * visitors.c: the connections of this VM's programs, over the unix socket, and what they ask.
  *
- * Who a program is we know from the kernel (the socket's credentials), not from what it says.
+ * Who a program is we know from the kernel (the socket's credentials), not from what it says; and which file it
+ * executes, where the kernel says that to us.
  */
 #include <errno.h>
 #include <grp.h>
@@ -18,7 +19,8 @@
 /* The first beat is early: a program informs its user after two seconds what it waits for. */
 enum {
     BEAT_MS = CTL_BEAT_SECONDS * 1000,
-    FIRST_BEAT_MS = 500
+    FIRST_BEAT_MS = 500,
+    SAID_MOST = 160 /* of an executable's path that only the program says */
 };
 
 /* ---- HELLO ---- */
@@ -93,6 +95,17 @@ static void handle_prove(struct conn *conn, struct loop_call *call, void *args)
 
 /* ---- programs that begin, or come back ---- */
 
+/* What it executes: by the kernel, where the kernel says it to us, or else by what the program says of itself, which is
+   marked. The mark stays where others shorten the text: of a long path only its end is kept. */
+static void take_executable(struct client_program *program, const char *said)
+{
+    if (process_executable(&program->process, program->executable, sizeof program->executable) != 0) {
+        const size_t size = strlen(said), left = size > SAID_MOST ? size - SAID_MOST : 0;
+        snprintf(program->executable, sizeof program->executable, "%s%s (said)", left ? "..." : "", said + left);
+    }
+    protocol_text_clean(program->executable);
+}
+
 /* NULL: text (CTL_MAX_TEXT + 1 bytes) says why not. */
 static struct client_program *create(struct manager *manager, struct conn *conn, const program_attach_args *args,
                                      char *text)
@@ -118,11 +131,10 @@ static struct client_program *create(struct manager *manager, struct conn *conn,
                                         .wait = args->wait,
                                         .wait_ms = args->wait_ms,
                                         .own_wait = args->wait_ms != 0 };
-    snprintf(program->executable, sizeof program->executable, "%s", args->executable);
-    protocol_text_clean(program->executable);
     if (process_open(pid, 0, &program->process) != 0)
         log_info("event=process-unseen program=%llu: after a restart it will be taken for ended",
                  (unsigned long long)program->key);
+    take_executable(program, args->executable);
     if (program->wait == CLIENT_WAIT_DEFAULT && manager->config->wait == MANAGER_WAIT_FAIL)
         program->wait = CLIENT_WAIT_NO;
     if (program->wait == CLIENT_WAIT_DEFAULT && manager->config->wait == MANAGER_WAIT_IN_LINE)

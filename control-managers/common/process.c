@@ -74,6 +74,19 @@ bool process_alive(const struct process *process)
     return process->pid > 0 && process_start_time(process->pid, &now) == 0 && now == process->started;
 }
 
+int process_executable(const struct process *process, char *path, size_t size)
+{
+    char link[64];
+    if (process->pid <= 0)
+        return -ESRCH;
+    snprintf(link, sizeof link, "/proc/%d/exe", (int)process->pid);
+    ssize_t length = readlink(link, path, size - 1);
+    if (length <= 0)
+        return length < 0 ? -errno : -ESRCH;
+    path[length] = '\0';
+    return process_alive(process) ? 0 : -ESRCH; /* else the number may be another one's by now */
+}
+
 int process_signal(const struct process *process, int number)
 {
     if (process->pid <= 0)

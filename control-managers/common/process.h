@@ -6,6 +6,7 @@
 #define FLYT_CONTROL_PROCESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -27,6 +28,9 @@ int process_start_time(pid_t, uint64_t *started);
 /* Takes hold of the process `pid`. started not 0: only if it is that one. 0, or -ESRCH. */
 int process_open(pid_t, uint64_t started, struct process *);
 bool process_alive(const struct process *);
+/* The file that it executes, as the kernel knows it. 0, or -errno: the process has ended (-ESRCH), or the kernel does
+   not say it to us: of other users' processes it takes CAP_SYS_PTRACE. path has `size` bytes. */
+int process_executable(const struct process *, char *path, size_t size);
 /* To that very process. 0 or -errno. */
 int process_signal(const struct process *, int number);
 /* ended(context) is called once, in the loop, when it has ended (it is not reaped by this). -ENOSYS where the kernel

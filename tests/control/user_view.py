@@ -4,6 +4,7 @@
 HOLDER is control_client_program: it takes memory, and goes on when it is given a line.
 
 shows: flyt-run --status: entitlement, servers, own programs with memory and load, or place and reason, within a second
+shows: usage: the executable of a program is what the kernel says; where the client manager may not see it, it is marked
 shows: flyt-run --status: programs of other users are counted only; without the cluster manager it says what is known
 """
 import json
@@ -24,6 +25,19 @@ FOLDER = tempfile.mkdtemp(prefix="flyt-view-")
 NOBODY = 65534
 MIB = 1 << 20
 cluster = Local(BIN, os.path.join(FOLDER, "cluster"), "--nodes", "1", FLYT_SOFTGPU_SMS="4")
+
+
+# A program that speaks to the client manager by hand, and says that it is another one. With 0 the kernel shows its file
+# to nobody without CAP_SYS_PTRACE.
+LIAR = """import ctypes, sys
+sys.path.insert(0, sys.argv[1])
+from wire import OF_PROGRAM, Peer
+ctypes.CDLL(None).prctl(4, int(sys.argv[3]), 0, 0, 0)       # PR_SET_DUMPABLE
+peer = Peer(sys.argv[2])
+peer.hello(OF_PROGRAM, "pid-1")
+peer.attach("/bin/" + "long/" * 100 + "innocent")
+sys.stdin.read()
+"""
 
 
 def status(*options, code=0, user=None, **variables):
@@ -93,6 +107,35 @@ def what_waits():
     finish(begin.first)
     need(second.stdout.readline() == "attached\n", "the second has its turn")
     begin.second = second
+
+
+@case
+def what_a_program_says_of_itself_is_marked():
+    """In lists, and in the record of use."""
+    finish(begin.second)
+    cluster.ctl("vm", "set", "local", "--grouping", "on")
+
+    def executable(dumpable):
+        liar = subprocess.Popen([sys.executable, "-c", LIAR, os.path.dirname(os.path.abspath(__file__)),
+                                 f"{cluster.dir}/run/client.sock", dumpable], stdin=subprocess.PIPE)
+        try:
+            ids = until(lambda: cluster.json("program", "list"), "the program is there")
+            used = until(lambda: [row for row in cluster.json("usage", "--by", "program")
+                                  if row["program"] == ids[0]["id"]], "and in the record")
+            need(used[0]["executable"] == ids[0]["executable"], (used, ids))
+            return ids[0]["executable"]
+        finally:
+            liar.communicate(b"", timeout=20)
+            until(lambda: not cluster.json("program", "list"), "it has gone")
+    found = executable("1")
+    need(found == os.path.realpath(f"/proc/{os.getpid()}/exe"), found)
+    if os.getuid() == 0:
+        cluster.kill("client-manager")("setpriv", "--bounding-set=-sys_ptrace")
+    found = executable("0")
+    need(found.endswith("/long/innocent (said)") and found.startswith("...") and len(found) < 200, found)
+    if os.getuid() == 0:
+        cluster.kill("client-manager")()
+    begin.second = begin()
 
 
 @case

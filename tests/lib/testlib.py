@@ -393,8 +393,8 @@ class Local:
         return f"{self.dir}/log/*.log", f"{self.dir}/state/node-*/servers/*/log*"
 
     def kill(self, daemon, number=signal.SIGKILL):
-        """Sends the signal, and waits until the daemon has ended. A function that starts it again as it was, and waits
-        until it serves."""
+        """Sends the signal, and waits until the daemon has ended. A function that starts it again as it was, behind
+        the words that it is given, and waits until it serves."""
         pid = self.pid(daemon)
         command = read(f"/proc/{pid}/cmdline").split("\0")[:-1]
         environment = dict(item.split("=", 1) for item in read(f"/proc/{pid}/environ").split("\0") if "=" in item)
@@ -402,8 +402,8 @@ class Local:
         until(lambda: not alive(pid), f"{daemon} ends")
         until(lambda: unlocked(f"{self.dir}/state/{daemon}/lock"), f"{daemon} gives its lock back")
 
-        def again():
-            process = spawn(f"{self.dir}/log/{daemon}.log", *command, environment=environment)
+        def again(*before):
+            process = spawn(f"{self.dir}/log/{daemon}.log", *before, *command, environment=environment)
             since = read(f"/proc/{process.pid}/stat").rsplit(")", 1)[1].split()[19]
             write(f"{self.dir}/run/{daemon}.pid", f"{process.pid} {since}\n")
             self.started.append(process)
