@@ -374,6 +374,9 @@ int link_copy_wait(struct client_stream *to, struct client_stream *from, const s
     int code = link_copy_begin(to, from, span, waited_done, &w);
     if (code)
         return code;
+    /* The parts' replies come before that of this wait, which reads them itself. The helper thread might not read for a
+       millisecond, since somebody else has just read. Errors come with the parts. */
+    stream_wait_for(to);
     pthread_mutex_lock(&w.lock);
     while (!w.is_over)
         pthread_cond_wait(&w.over, &w.lock);
