@@ -2,6 +2,7 @@
  * store.c: the stores of cpu/comm.
  *
  * shows: communication: stores of each kind set, get, replace and wait with a deadline, from several threads
+ * shows: communication: a store forgets a value that was lent when all have got it
  * shows: communication: a store's server refuses wrong keys and nonsense, bounds what it keeps
  */
 #include "tests/lib/unit.h"
@@ -104,6 +105,33 @@ TEST(each_kind_refuses_what_is_too_long_and_names_a_key_that_does_not_come)
         assert_true(clock_now() - begin >= 30 * CLOCK_NS_PER_MS);
         /* it goes on after that */
         assert_int_equal(comm_store_set(store, "after", "x", 1, in_ms(5000), error), 0);
+        close_kind(kind, store);
+    }
+}
+
+/* A store of files, and one that puts a prefix before its keys, may keep them: this one's inner store does not. */
+TEST(a_lent_value_is_forgotten_when_it_was_got)
+{
+    static uint8_t large[COMM_STORE_VALUE_MOST];
+    for (enum kind kind = HASH; kind < KINDS; kind++) {
+        struct comm_store *store = open_kind(kind);
+        char text[16];
+        size_t size = 0;
+        assert_int_equal(comm_store_lend(store, "lent", "x", 2, 0, in_ms(5000), error), -EINVAL);
+        assert_int_equal(comm_store_lend(store, "lent", "x", 2, 2, in_ms(5000), error), 0);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(comm_store_get(store, "lent", NULL, 0, NULL, in_ms(5000), error), 0);
+            assert_int_equal(comm_store_get(store, "lent", text, sizeof text, &size, in_ms(5000), error), 0);
+            assert_int_equal(size, 2);
+        }
+        if (kind != FILES)
+            assert_int_equal(comm_store_get(store, "lent", NULL, 0, NULL, in_ms(30), error), -ETIMEDOUT);
+        /* together far more than a store keeps */
+        for (unsigned i = 0; kind != FILES && i < 2 * COMM_STORE_BYTES_MOST / COMM_STORE_VALUE_MOST; i++) {
+            snprintf(text, sizeof text, "large %u", i);
+            assert_int_equal(comm_store_lend(store, text, large, sizeof large, 1, in_ms(5000), error), 0);
+            assert_int_equal(comm_store_get(store, text, large, sizeof large, &size, in_ms(5000), error), 0);
+        }
         close_kind(kind, store);
     }
 }

@@ -40,11 +40,12 @@ static int ask_value(struct manager_store *store, manager_value_args *args, mana
 
 /* ---- the operations of stores ---- */
 
-static int manager_set(struct comm_store *base, const char *key, const void *value, size_t size, uint64_t deadline,
-                       char *error)
+static int manager_set(struct comm_store *base, const char *key, const void *value, size_t size, unsigned gets,
+                       uint64_t deadline, char *error)
 {
     manager_value_args args = { .act = MANAGER_VALUE_SET, .key = (char *)(uintptr_t)key };
     manager_value_result result;
+    (void)gets;
     (void)deadline;
     if (size > MANAGER_VALUE_SIZE)
         return rpc_explain(error, -EINVAL, "store: the value of %s has %zu bytes, more than the cluster manager's %d",

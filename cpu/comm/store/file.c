@@ -58,12 +58,13 @@ static int write_all(int fd, const uint8_t *bytes, size_t size)
     return 0;
 }
 
-static int file_set(struct comm_store *store, const char *key, const void *value, size_t size, uint64_t deadline,
-                    char *error)
+static int file_set(struct comm_store *store, const char *key, const void *value, size_t size, unsigned gets,
+                    uint64_t deadline, char *error)
 {
     struct file_store *f = (struct file_store *)store;
     char name[NAME_MOST + 1], temporary[64];
     int status = name_of(key, name, error);
+    (void)gets;
     (void)deadline;
     if (status < 0)
         return status;

@@ -17,13 +17,13 @@ struct hash_store {
     struct comm_values values;
 };
 
-static int hash_set(struct comm_store *store, const char *key, const void *value, size_t size, uint64_t deadline,
-                    char *error)
+static int hash_set(struct comm_store *store, const char *key, const void *value, size_t size, unsigned gets,
+                    uint64_t deadline, char *error)
 {
     struct hash_store *h = (struct hash_store *)store;
     (void)deadline;
     pthread_mutex_lock(&h->lock);
-    int status = comm_values_set(&h->values, key, value, size);
+    int status = comm_values_set(&h->values, key, value, size, gets);
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->lock);
     return status < 0 ? rpc_explain(error, status, "store: setting %s: %s", key, strerror(-status)) : 0;
@@ -42,8 +42,10 @@ static int hash_get(struct comm_store *store, const char *key, void *value, size
     if (found) {
         *size = found->size;
         status = value && found->size > room ? -EMSGSIZE : 0;
-        if (value && status == 0)
+        if (value && status == 0) {
             memcpy(value, found->bytes, found->size);
+            comm_values_got(&h->values, key);
+        }
     }
     pthread_mutex_unlock(&h->lock);
     if (status == -ETIMEDOUT)

@@ -76,9 +76,10 @@ static int serve_head(struct store_peer *peer)
     size_t key_size = (size_t)little_get(&at, 2);
     peer->value_size = (size_t)little_get(&at, 4);
     peer->wait_ms = (uint32_t)little_get(&at, 4);
-    zero |= little_get(&at, 4);
+    peer->gets = (uint32_t)little_get(&at, 4);
     bool is_set = peer->operation == STORE_SET;
     if ((!is_set && peer->operation != STORE_GET && peer->operation != STORE_WAIT) || zero || key_size < 1 ||
+        (!is_set && peer->gets) ||
         key_size > COMM_STORE_KEY_MOST || peer->value_size > (is_set ? COMM_STORE_VALUE_MOST : 0))
         return -EPROTO;
     expect(peer, STORE_PEER_BODY, key_size + peer->value_size);
@@ -86,13 +87,18 @@ static int serve_head(struct store_peer *peer)
     return peer->body ? 0 : -ENOMEM;
 }
 
-int store_peer_look(struct store_peer *peer, const struct comm_values *values, uint64_t now)
+int store_peer_look(struct store_peer *peer, struct comm_values *values, uint64_t now)
 {
     if (peer->state != STORE_PEER_WAITING)
         return 0;
     const struct comm_value *found = comm_values_find(values, peer->key);
+    if (found && peer->operation == STORE_GET) {
+        int status = reply(peer, 0, found->bytes, found->size);
+        comm_values_got(values, peer->key);
+        return status;
+    }
     if (found)
-        return reply(peer, 0, found->bytes, peer->operation == STORE_GET ? found->size : 0);
+        return reply(peer, 0, NULL, 0);
     return now >= peer->until ? reply(peer, -ETIMEDOUT, NULL, 0) : 0;
 }
 
@@ -104,7 +110,7 @@ static int serve_body(struct store_peer *peer, struct comm_values *values, uint6
     bool whole = strlen(peer->key) == key_size;
     int status = 0;
     if (whole && peer->operation == STORE_SET)
-        status = comm_values_set(values, peer->key, peer->body + key_size, peer->value_size);
+        status = comm_values_set(values, peer->key, peer->body + key_size, peer->value_size, peer->gets);
     free(peer->body);
     peer->body = NULL;
     if (!whole)

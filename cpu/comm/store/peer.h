@@ -22,7 +22,7 @@ struct store_peer {
     enum store_operation operation;
     char key[COMM_STORE_KEY_MOST + 1];
     size_t value_size;
-    uint32_t wait_ms;
+    uint32_t wait_ms, gets;
     uint64_t until; /* of a waiting request, clock_now */
     uint8_t *out;   /* what is to be sent to it, or NULL */
     size_t out_size, out_sent;
@@ -35,7 +35,7 @@ void store_peer_end(struct store_peer *);
 ssize_t store_peer_feed(struct store_peer *, struct comm_values *, const uint8_t key[COMM_KEY_SIZE], uint64_t now,
                         const uint8_t *bytes, size_t size, bool *changed);
 /* Answers a waiting request if its key is there or its time is over. 0 or -errno. */
-int store_peer_look(struct store_peer *, const struct comm_values *, uint64_t now);
+int store_peer_look(struct store_peer *, struct comm_values *, uint64_t now);
 static inline bool store_peer_known(const struct store_peer *peer) { return peer->state >= STORE_PEER_HEAD; }
 
 #endif

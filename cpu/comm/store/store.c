@@ -16,8 +16,8 @@ static int check_key(const char *key, char *error)
     return 0;
 }
 
-int comm_store_set(struct comm_store *store, const char *key, const void *value, size_t size, uint64_t deadline,
-                   char *error)
+static int store_set(struct comm_store *store, const char *key, const void *value, size_t size, unsigned gets,
+                     uint64_t deadline, char *error)
 {
     int status = check_key(key, error);
     if (status < 0)
@@ -25,7 +25,21 @@ int comm_store_set(struct comm_store *store, const char *key, const void *value,
     if (size > COMM_STORE_VALUE_MOST)
         return rpc_explain(error, -EINVAL, "store: the value of %s has %zu bytes, more than %d", key, size,
                            COMM_STORE_VALUE_MOST);
-    return store->operations->set(store, key, value, size, deadline, error);
+    return store->operations->set(store, key, value, size, gets, deadline, error);
+}
+
+int comm_store_set(struct comm_store *store, const char *key, const void *value, size_t size, uint64_t deadline,
+                   char *error)
+{
+    return store_set(store, key, value, size, 0, deadline, error);
+}
+
+int comm_store_lend(struct comm_store *store, const char *key, const void *value, size_t size, unsigned gets,
+                    uint64_t deadline, char *error)
+{
+    if (gets == 0)
+        return rpc_explain(error, -EINVAL, "store: %s is lent to nobody", key);
+    return store_set(store, key, value, size, gets, deadline, error);
 }
 
 int comm_store_get(struct comm_store *store, const char *key, void *value, size_t room, size_t *size, uint64_t deadline,
@@ -67,12 +81,12 @@ static int whole_key(const struct comm_store *store, const char *key, char whole
     return snprintf(whole, 2 * COMM_STORE_KEY_MOST + 1, "%s%s", p->prefix, key);
 }
 
-static int prefix_set(struct comm_store *store, const char *key, const void *value, size_t size, uint64_t deadline,
-                      char *error)
+static int prefix_set(struct comm_store *store, const char *key, const void *value, size_t size, unsigned gets,
+                      uint64_t deadline, char *error)
 {
     char whole[2 * COMM_STORE_KEY_MOST + 1];
     whole_key(store, key, whole);
-    return comm_store_set(((struct prefix_store *)store)->inner, whole, value, size, deadline, error);
+    return store_set(((struct prefix_store *)store)->inner, whole, value, size, gets, deadline, error);
 }
 
 static int prefix_get(struct comm_store *store, const char *key, void *value, size_t room, size_t *size,

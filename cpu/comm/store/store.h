@@ -26,9 +26,10 @@ enum {
 
 struct comm_store;
 
-/* Each kind of store begins with its operations. */
+/* Each kind of store begins with its operations. gets: 0, or as comm_store_lend says. */
 struct comm_store_operations {
-    int (*set)(struct comm_store *, const char *key, const void *value, size_t size, uint64_t deadline, char *error);
+    int (*set)(struct comm_store *, const char *key, const void *value, size_t size, unsigned gets, uint64_t deadline,
+               char *error);
     int (*get)(struct comm_store *, const char *key, void *value, size_t room, size_t *size, uint64_t deadline,
                char *error);
     void (*destroy)(struct comm_store *);
@@ -37,10 +38,14 @@ struct comm_store {
     const struct comm_store_operations *operations;
 };
 
-/* 0, -EINVAL (key or value too long), -ENOSPC (a bound is reached), -ETIMEDOUT, or what the store says; *error as in
-   rpc.h. */
+/* 0, -EINVAL (key or value too long), -ENOSPC (a bound is reached), or what the store says (-ECONNABORTED: it does not
+   answer); *error as in rpc.h. */
 int comm_store_set(struct comm_store *, const char *key, const void *value, size_t size, uint64_t deadline,
                    char *error);
+/* The same of a value that nobody wants any more when it has been got `gets` times, at least once: the store may forget
+   it then, and a hash store and a server do. Waiting for it, without value, is no get. */
+int comm_store_lend(struct comm_store *, const char *key, const void *value, size_t size, unsigned gets,
+                    uint64_t deadline, char *error);
 /* Waits until the key is set. *size: its bytes, of which at most `room` are at value; -EMSGSIZE: there are more. value
    NULL: only waits. -ETIMEDOUT: nobody has set it, and *error names the key. */
 int comm_store_get(struct comm_store *, const char *key, void *value, size_t room, size_t *size, uint64_t deadline,

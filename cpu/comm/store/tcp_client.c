@@ -45,6 +45,7 @@ struct request {
     const char *key;
     const void *value; /* of a set */
     size_t value_size;
+    unsigned gets;
     void *into; /* of a get */
     size_t room, *size;
 };
@@ -59,7 +60,7 @@ static int talk(struct tcp_store *t, const struct request *r, uint64_t deadline,
     at = little_put(at, strlen(r->key), 2);
     at = little_put(at, r->value_size, 4);
     at = little_put(at, (uint32_t)clock_poll_timeout(deadline), 4);
-    little_put(at, 0, 4);
+    little_put(at, r->gets, 4);
     int status = comm_send_all(t->channel, head, sizeof head, end);
     if (status == 0)
         status = comm_send_all(t->channel, r->key, strlen(r->key), end);
@@ -85,8 +86,8 @@ static int ask(struct comm_store *store, const struct request *r, uint64_t deadl
     int refused = 0;
     pthread_mutex_lock(&t->lock);
     int status = t->lost ? t->lost : talk(t, r, deadline, &refused);
-    if (status < 0)
-        t->lost = status;
+    if (status < 0) /* -ETIMEDOUT would say that nobody has set the key */
+        t->lost = status = status == -ETIMEDOUT ? -ECONNABORTED : status;
     pthread_mutex_unlock(&t->lock);
     if (status < 0)
         return rpc_explain(error, status, "store %s, key %s: %s", t->uri, r->key, strerror(-status));
@@ -95,10 +96,12 @@ static int ask(struct comm_store *store, const struct request *r, uint64_t deadl
     return refused < 0 ? rpc_explain(error, refused, "store %s, key %s: %s", t->uri, r->key, strerror(-refused)) : 0;
 }
 
-static int tcp_set(struct comm_store *store, const char *key, const void *value, size_t size, uint64_t deadline,
-                   char *error)
+static int tcp_set(struct comm_store *store, const char *key, const void *value, size_t size, unsigned gets,
+                   uint64_t deadline, char *error)
 {
-    const struct request r = { .operation = STORE_SET, .key = key, .value = value, .value_size = size };
+    const struct request r = {
+        .operation = STORE_SET, .key = key, .value = value, .value_size = size, .gets = gets
+    };
     return ask(store, &r, deadline, error);
 }
 

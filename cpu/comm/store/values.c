@@ -43,7 +43,7 @@ static struct comm_value *add(struct comm_values *values, const char *key, size_
     return one;
 }
 
-int comm_values_set(struct comm_values *values, const char *key, const void *value, size_t size)
+int comm_values_set(struct comm_values *values, const char *key, const void *value, size_t size, unsigned gets)
 {
     size_t length = strlen(key);
     struct comm_value *one = find(values, key);
@@ -62,8 +62,23 @@ int comm_values_set(struct comm_values *values, const char *key, const void *val
     free(one->bytes);
     one->bytes = bytes;
     one->size = size;
+    one->gets = gets;
     values->bytes += size - less;
     return 0;
+}
+
+void comm_values_got(struct comm_values *values, const char *key)
+{
+    struct comm_value **at = &values->buckets[bucket_of(key)], *one;
+    while ((one = *at) && strcmp(one->key, key) != 0)
+        at = &one->next;
+    if (!one || one->gets == 0 || --one->gets > 0)
+        return;
+    *at = one->next;
+    values->count--;
+    values->bytes -= strlen(key) + one->size;
+    free(one->bytes);
+    free(one);
 }
 
 void comm_values_clear(struct comm_values *values)

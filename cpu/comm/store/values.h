@@ -14,6 +14,7 @@ struct comm_value {
     struct comm_value *next; /* of the bucket */
     uint8_t *bytes;
     size_t size;
+    unsigned gets; /* until it is forgotten; 0: it stays */
     char key[];
 };
 
@@ -23,9 +24,11 @@ struct comm_values {
 };
 
 /* 0, -ENOSPC (a bound of store.h) or -ENOMEM; the value before stays then. The bytes are copied. */
-int comm_values_set(struct comm_values *, const char *key, const void *value, size_t size);
-/* NULL: there is none. Good until the next set of this key. */
+int comm_values_set(struct comm_values *, const char *key, const void *value, size_t size, unsigned gets);
+/* NULL: there is none. Good until the next set of this key, and comm_values_got. */
 const struct comm_value *comm_values_find(const struct comm_values *, const char *key);
+/* It was given to one who has got it. */
+void comm_values_got(struct comm_values *, const char *key);
 void comm_values_clear(struct comm_values *);
 
 #endif
