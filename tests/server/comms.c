@@ -7,6 +7,7 @@
  * shows: collectives: messages of one group between GPUs; streams and communicators do not wait for each other
  * shows: collectives: an operation that is refused, an abort, a context that ends and a killed worker are an error on
  *   every rank within a second, and their programs go on
+ * shows: collectives: a server says how many operations of a communicator are under way
  * shows: attacks: closed communicators whose operations wait do not add up without end
  * shows: attacks: wrong memory, counts, ranks, links and streams of communicators are refused
  */
@@ -468,6 +469,39 @@ TEST(a_rank_that_does_not_call_is_named_when_the_time_is_over)
         op(r, (comm_op_args){ .kind = COMM_ALL_REDUCE, .type = COMM_INT32, .count = 100 });
     usleep(800000);
     all_end("expected from rank");
+    end();
+}
+
+static int pending(int rank)
+{
+    comm_pending_args args = { COMM + (uint32_t)rank };
+    comm_pending_result result;
+    memset(&result, 0, sizeof result);
+    assert_int_equal(flyt_comm_pending_1(&args, &result, peer_of(rank)->stub), RPC_SUCCESS);
+    return result.head.result ? -result.head.result : (int)result.operations;
+}
+
+TEST(what_is_under_way_is_counted)
+{
+    begin();
+    fill(100);
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(pending(r), 0);
+    for (int turn = 0; turn < 2; turn++)
+        for (int r = 0; r < 2; r++)
+            op(r, (comm_op_args){ .kind = COMM_ALL_REDUCE, .type = COMM_INT32, .count = 100 });
+    usleep(50000);
+    assert_true(pending(0) == 2 && pending(1) == 2 && pending(2) == 0);
+    for (int turn = 0; turn < 2; turn++)
+        op(2, (comm_op_args){ .kind = COMM_ALL_REDUCE, .type = COMM_INT32, .count = 100 });
+    all_good();
+    for (int r = 0; r < RANKS; r++) {
+        for (uint64_t until = clock_now() + CLOCK_NS_PER_SECOND; pending(r) && clock_now() < until;)
+            usleep(1000);
+        assert_int_equal(pending(r), 0);
+        comm_close(r, COMM, "");
+        assert_int_equal(pending(r), -HANDLE);
+    }
     end();
 }
 

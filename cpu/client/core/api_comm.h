@@ -63,6 +63,9 @@ CORE_API int core_comm_messages(core_context *, core_stream, core_comm, const st
 /* *status: 0, or an errno value: it has ended. Waits. Of one that this process has closed: 400, when the server has
    closed it, too. */
 CORE_API int core_comm_status(core_comm, int *status, char *why);
+/* How many of its operations are not complete. CORE_NOT_SUPPORTED: the server is of an earlier release, and does not
+   say it. Waits for an answer, and for nothing else. */
+CORE_API int core_comm_pending(core_comm, unsigned *operations);
 /* abort: NULL: when its operations are complete; else it ends at once, and the other ranks read why. */
 CORE_API int core_comm_close(core_comm, const char *abort);
 

@@ -358,6 +358,19 @@ void serve_comm_status(struct session *session, struct call *call)
                   comm ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE, false);
 }
 
+void serve_comm_pending(struct session *session, struct call *call)
+{
+    struct server_comm *comm = comm_find(session, call->args.comm_pending.comm);
+    comm_pending_result result = { .operations = 0 };
+    if (comm) {
+        pthread_mutex_lock(&session->comms->lock);
+        result.operations = comm->operations;
+        pthread_mutex_unlock(&session->comms->lock);
+    }
+    session_reply(session, call->xid, (xdrproc_t)xdr_comm_pending_result, &result,
+                  comm ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE, false);
+}
+
 void serve_comm_close(struct session *session, struct call *call)
 {
     const comm_close_args *args = &call->args.comm_close;

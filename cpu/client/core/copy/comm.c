@@ -305,6 +305,25 @@ int core_comm_status(core_comm comm, int *status, char *why)
     return code;
 }
 
+int core_comm_pending(core_comm comm, unsigned *operations)
+{
+    CANCEL_DEFERRED;
+    comm_pending_args args;
+    comm_pending_result result = { 0 };
+    *operations = 0;
+    int code = core_enter();
+    if (code)
+        return code;
+    if (!name_find(comm, &args.comm))
+        return CORE_INVALID_HANDLE;
+    if (!(core_session.hello.capabilities & FLYT_CAP_COMM_PENDING))
+        return CORE_NOT_SUPPORTED;
+    code = wire_call(session_of(&comms, args.comm), FLYT_COMM_PENDING, ENCODE(comm_pending_args), &args,
+                     ENCODE(comm_pending_result), &result);
+    *operations = code ? 0 : result.operations;
+    return code;
+}
+
 int core_comm_close(core_comm comm, const char *abort)
 {
     CANCEL_DEFERRED;

@@ -31,10 +31,9 @@
 #include "cpu/client/core/session/reach.h"
 
 /* The capabilities of a server that a program with several servers can use. */
-enum {
-    SERVES = FLYT_CAP_TEXREFS | FLYT_CAP_PLACES | FLYT_CAP_LINKS | FLYT_CAP_COLLECTIVES | FLYT_CAP_KEPT_COLLECTIVES |
-             FLYT_CAP_MIRROR | FLYT_CAP_PULL | FLYT_CAP_USAGE
-};
+static const uint64_t usable = FLYT_CAP_TEXREFS | FLYT_CAP_PLACES | FLYT_CAP_LINKS | FLYT_CAP_COLLECTIVES |
+                               FLYT_CAP_KEPT_COLLECTIVES | FLYT_CAP_COMM_PENDING | FLYT_CAP_MIRROR | FLYT_CAP_PULL |
+                               FLYT_CAP_USAGE;
 
 /* One more, behind the last. NULL: no memory. */
 static struct client_session *session_new(void)
@@ -273,7 +272,7 @@ int several_attach(const struct manager_place *lead)
     }
     if (!session_several())
         return CORE_OK;
-    core_session.hello.capabilities &= SERVES;
+    core_session.hello.capabilities &= usable;
     open_host();
     return CORE_OK;
 }
