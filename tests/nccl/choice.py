@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from testlib import case, need, plan, run_cases  # noqa: E402
 
 BIN, PROGRAM, WITH_PATH, OWN = (os.path.abspath(path) for path in sys.argv[1:5])
-KEPT_COLLECTIVES = 1 << 30
+KEPT_COLLECTIVES, PENDING = 1 << 30, 1 << 36
 FLYTS = ["id 0 FlytNCCL, version 22809, no error", "communicator 0", "device API 5 5", "suspended 5 5", "destroyed 0"]
 OWNS = ["id 0 ZZZZZZZZ, version 21901, own", "own: group start", f"own: rank 0 of 1, sum {128 * 0x5a}",
         "own: group end", "communicator 0", "own: reduce 0x1 0x2 3 4 5 6 1 8", "device API 0 0", "suspended 5 5",
@@ -133,6 +133,14 @@ def the_programs_own_where_graphs_cannot_keep_collectives():
         out, err = run(WITH_PATH, earlier.uri, FLYT_LOG="info")
         need(out == OWNS and earlier.changed == 1, (out, err))
         need_warning(err, r"carries out no collectives \(it is of an earlier release\): the program uses its own NCCL")
+
+
+@case
+def flyts_where_the_server_does_not_say_what_is_under_way():
+    with Server() as server:
+        earlier = Earlier(server.uri, PENDING)
+        out, err = run(PROGRAM, earlier.uri)
+        need(out == FLYTS and earlier.changed == 1, (out, err))
 
 
 @case

@@ -21,15 +21,7 @@ static void ends_at_once(struct nccl_comm *comm)
     double begin = now();
     GOOD(ncclCommAbort(comm));
     NEED(now() < begin + 0.5, "aborting: %.2f s", now() - begin);
-    NEED(ncclCommAbort(comm) == NCCL_INVALID_ARGUMENT && strstr(ncclGetLastError(NULL), "no such"), "aborted twice");
-}
-
-static nccl_result error_of(struct nccl_comm *comm, double seconds)
-{
-    nccl_result error = NCCL_IN_PROGRESS;
-    for (double until = now() + seconds; error == NCCL_IN_PROGRESS && now() < until; usleep(1000))
-        GOOD(ncclCommGetAsyncError(comm, &error));
-    return error;
+    NEED(ncclCommAbort(comm) == NCCL_INVALID_ARGUMENT, "aborted twice");
 }
 
 /* Of ranks 0 and 1 only the first comes. */
@@ -50,28 +42,6 @@ static void initialising(void)
     }
 }
 
-/* The other rank does not split. */
-static void children(void)
-{
-    struct nccl_config config = CONFIG(0);
-    struct nccl_comm *child = NULL;
-    nccl_result error = NCCL_SUCCESS;
-    NEED(ncclCommSplit(own[0].comm, 0, 0, &child, &config) == NCCL_IN_PROGRESS, "not blocking");
-    usleep(100000);
-    ends_at_once(child); /* and nothing else */
-    GOOD(ncclCommGetAsyncError(own[0].comm, &error));
-    GOOD(error);
-    fill();
-    collectives_once();
-    NEED(ncclCommSplit(own[0].comm, 0, 0, &child, &config) == NCCL_IN_PROGRESS, "not blocking");
-    usleep(100000);
-    ends_at_once(own[0].comm);
-    error = error_of(child, 2);
-    NEED(error == NCCL_INTERNAL_ERROR && strstr(ncclGetLastError(NULL), "aborted"), "the child of one: %d", error);
-    ends_at_once(child);
-    ends_at_once(own[1].comm);
-}
-
 static void all_again(void)
 {
     struct nccl_comm *comms[MOST];
@@ -90,6 +60,8 @@ static void other_thread(void)
     pthread_join(thread, NULL);
     NEED(now() < begin + 1, "leaving: %.2f s", now() - begin);
     NEED(split_result == NCCL_INTERNAL_ERROR && !split_new, "what another thread has aborted: %d", split_result);
+    NEED(ncclCommAbort(own[0].comm) == NCCL_INVALID_ARGUMENT && strstr(ncclGetLastError(NULL), "no such"),
+         "a former one");
     ends_at_once(own[1].comm);
 }
 
@@ -128,8 +100,6 @@ void ended(void)
 {
     NEED(count == 2 && ranks == 2, "two ranks");
     initialising();
-    children();
-    all_again();
     other_thread();
     all_again();
     in_groups();

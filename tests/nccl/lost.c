@@ -6,11 +6,33 @@
 
 /* ---- what was revoked ---- */
 
+static void shrinks_that_are_refused(struct nccl_comm *comm)
+{
+    struct nccl_comm *smaller;
+    int none[] = { 0 };
+    const struct {
+        const int *excluded;
+        int count;
+        struct nccl_comm **out;
+        int flags;
+        const char *why;
+    } wrong[] = {
+        { none, 1, NULL, 0, "newcomm is NULL" },
+        { NULL, 1, &smaller, 0, "excludeRanksList is NULL" },
+        { none, 0, &smaller, 0, "0 ranks are excluded" },
+        { none, 1, &smaller, 2, "the flags are 2" },
+    };
+    for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        NEED(ncclCommShrink(comm, wrong[i].excluded, wrong[i].count, wrong[i].out, NULL, wrong[i].flags) ==
+                     NCCL_INVALID_ARGUMENT &&
+                 strstr(ncclGetLastError(NULL), wrong[i].why),
+             "shrinking: %s", wrong[i].why);
+}
+
 /* While a collective waits for the last rank. Afterwards there are new ones with the same ranks. */
 void revoked(void)
 {
     struct nccl_comm *parts[MOST], *smaller[MOST] = { NULL };
-    int none[] = { 0 };
     collectives_once(); /* no rank asks any more whether all is well */
     /* What a rank has got from this one says that all others have looked at their results. Itself it may still be under
        way elsewhere when another rank revokes: then it is an error there. */
@@ -29,11 +51,11 @@ void revoked(void)
         NEED(ncclCommRevoke(own[i].comm, 1) == NCCL_INVALID_ARGUMENT, "flags");
         GOOD(ncclCommRevoke(own[i].comm, 0));
         NEED(now() < begin + 0.5, "revoking: %.2f s", now() - begin);
-        GOOD(ncclCommRevoke(own[i].comm, 0));
+        NEED(ncclCommRevoke(own[i].comm, 0) == NCCL_INVALID_ARGUMENT, "revoked twice");
         GOOD(ncclCommGetAsyncError(own[i].comm, &error));
         GOOD(error);
         NEED(call(ALL_REDUCE, i, 1, 0) == NCCL_INVALID_USAGE, "a revoked communicator");
-        NEED(ncclCommFinalize(own[i].comm) == NCCL_INVALID_USAGE, "a revoked communicator's end");
+        NEED(ncclCommFinalize(own[i].comm) == NCCL_INVALID_ARGUMENT, "a revoked communicator's end");
     }
     for (int i = 0; i < count; i++) {
         CUDA(cuCtxSetCurrent(own[i].context));
@@ -44,7 +66,7 @@ void revoked(void)
     for (int i = 0; i < count; i++)
         GOOD(ncclCommSplit(own[i].comm, 0, first + i, &parts[i], NULL));
     GOOD(ncclGroupEnd());
-    NEED(ncclCommShrink(parts[0], none, 0, &smaller[0], NULL, 0) == NCCL_INVALID_ARGUMENT, "nobody is excluded");
+    shrinks_that_are_refused(parts[0]);
     GOOD(ncclGroupStart());
     for (int i = 0; i < count; i++) {
         int excluded[] = { ranks - 1, 0 };

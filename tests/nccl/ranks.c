@@ -7,6 +7,7 @@
  *   random   FLYT_COMM_RANDOM random collectives, from FLYT_COMM_SEED on
  *   many     more communicators than a GPU server records
  *   ended    communicators are ended while they are made, or used
+ *   aside    communicators that do not block; what waits for operations that are under way
  *   wrong    what is refused
  *   none     what is refused where the server has no communicators, or there are no random bytes
  * The last line that it prints is "ok".
@@ -467,6 +468,10 @@ int main(int argc, char **argv)
         late();
     else if (strcmp(argv[1], "ended") == 0)
         ended();
+    else if (strcmp(argv[1], "aside") == 0) {
+        behind_the_program();
+        finalized();
+    }
     else if (strcmp(argv[1], "wrong") == 0)
         wrong(&id);
     else if (strcmp(argv[1], "random") == 0)

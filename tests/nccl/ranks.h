@@ -89,6 +89,11 @@ void many(void);
 void late(void);
 /* ended.c: communicators are ended while they are made, or used. */
 void ended(void);
+/* children.c: what ncclCommGetAsyncError says, when it no longer says ncclInProgress, or behind so many seconds. */
+nccl_result error_of(struct nccl_comm *, double seconds);
+/* children.c: those that do not block; what waits for operations. */
+void behind_the_program(void);
+void finalized(void);
 /* random.c: so many random collectives, which all processes draw alike from the seed. */
 void random_collectives(unsigned seed, int calls);
 /* refused.c */

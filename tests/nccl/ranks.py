@@ -11,6 +11,8 @@ shows: nccl: GPU servers measure their network once for a communicator, save the
 shows: nccl: where a server's deadline passes, all ranks learn the reason, and its log has the last calls
 shows: nccl: a communicator that is aborted while it is made, or another thread splits it, or operations of it are in a
   group: the abort returns at once, whoever waits learns why, and a former communicator is known as one
+shows: nccl: communicators that do not block, alone, in groups, split and shrunk: the program asks the parent, and gets
+  its handle when the child is made; finalizing and destroying wait for operations that are under way
 shows: nccl: a FLYT_NCCL_TIMEOUT that is no time is named, once, and the default taken
 shows: nccl: a rank that is 1,500 collectives ahead of another one of its session waits, and keeps its GPU server
 shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks, buffers that end too early: refused by name
@@ -172,6 +174,12 @@ def a_deadline_that_passes():
 @case
 def communicators_that_are_ended_while_they_are_used():
     with Ranks("ended", "tcp", [2]) as ranks:
+        ranks.good()
+
+
+@case
+def communicators_that_do_not_block_and_that_wait():
+    with Ranks("aside", "tcp", [2]) as ranks:
         ranks.good()
 
 

@@ -80,6 +80,7 @@ void wrong(const nccl_id *id)
     REFUSED(ncclCommInitRank(&other, 2, foreign, 0), NCCL_INVALID_ARGUMENT, "unique id");
     REFUSED(ncclCommInitRank(&other, 2, *id, 2), NCCL_INVALID_ARGUMENT, "rank 2 of 2");
     REFUSED(ncclCommInitRankConfig(&other, 1, *id, 0, &nonsense), NCCL_INVALID_ARGUMENT, "INITIALIZER");
+    REFUSED(ncclCommInitRankScalable(&other, 1, 0, 2, &foreign, NULL), NCCL_INVALID_ARGUMENT, "2 unique ids");
     configurations(id);
     void *memory;
     REFUSED(ncclMemAlloc(&memory, (size_t)1 << 46), NCCL_CUDA_ERROR, "no memory for");
@@ -102,6 +103,17 @@ void wrong(const nccl_id *id)
         GOOD(ncclCommInitRank(&two[r], 2, foreign, r));
     REFUSED(ncclGroupEnd(), NCCL_INVALID_USAGE, "duplicate GPU");
     NEED(!two[0] && !two[1], "a communicator that could not be made");
+    /* the same beside one whose other rank does not come */
+    nccl_id alone;
+    double begin = now();
+    GOOD(ncclGetUniqueId(&foreign));
+    GOOD(ncclGetUniqueId(&alone));
+    GOOD(ncclGroupStart());
+    GOOD(ncclCommInitRank(&other, 2, alone, 0));
+    for (int r = 0; r < 2; r++)
+        GOOD(ncclCommInitRank(&two[r], 2, foreign, r));
+    REFUSED(ncclGroupEnd(), NCCL_INVALID_USAGE, "duplicate GPU");
+    NEED(now() < begin + 5 && !other && !two[0], "a group of which one has failed: %.1f s", now() - begin);
     /* buffers that end too early */
     CUdeviceptr small;
     void *pinned;

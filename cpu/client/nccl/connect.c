@@ -10,19 +10,13 @@
  */
 #include "cpu/client/nccl/nccl.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cpu/comm/link/handle.h"
-#include "cpu/comm/store/store.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/env.h"
-
-/* A thread that waits for a rank looks this often whether the program has aborted or destroyed the communicator. */
-#define LOOK_NS (50 * CLOCK_NS_PER_MS)
 
 struct rank_card {
     uint8_t process[16], gpu[16];
@@ -36,45 +30,6 @@ struct rank_link {
     uint8_t handles[CORE_LINK_HANDLES_MOST * CORE_LINK_HANDLE_SIZE],
         peer[CORE_LINK_HANDLES_MOST * CORE_LINK_HANDLE_SIZE];
 };
-
-/* ---- the store ---- */
-
-nccl_result nccl_store_open(struct nccl_comm *comm)
-{
-    const struct nccl_place *place = &comm->place;
-    char error[RPC_ERROR_SIZE] = "", prefix[40];
-    for (unsigned i = 0; i < sizeof place->name; i++)
-        snprintf(prefix + 2 * i, 4, "%02x/", place->name[i]);
-    int status = comm_store_tcp(place->uri, place->key, nccl_deadline(), &comm->tcp, error);
-    if (status == 0)
-        status = comm_store_prefix(comm->tcp, prefix, &comm->store, error);
-    return nccl_of_errno(status, "the store of the ranks", error);
-}
-
-nccl_result nccl_store_set(struct nccl_comm *comm, const char *key, const void *value, size_t size)
-{
-    char error[RPC_ERROR_SIZE] = "";
-    return nccl_of_errno(comm_store_set(comm->store, key, value, size, nccl_deadline(), error), "meeting", error);
-}
-
-nccl_result nccl_store_get(struct nccl_comm *comm, const struct nccl_comm *made, const char *key, void *value,
-                           size_t *size)
-{
-    char error[RPC_ERROR_SIZE] = "";
-    const uint64_t deadline = nccl_deadline();
-    const size_t room = *size;
-    const struct timespec others = { .tv_nsec = CLOCK_NS_PER_MS }; /* for threads that use the same connection */
-    for (;;) {
-        if (nccl_comm_ended(comm) || nccl_comm_ended(made))
-            return nccl_fail(NCCL_INTERNAL_ERROR, "meeting: the communicator was aborted or destroyed");
-        uint64_t now = clock_now(), look = now + LOOK_NS;
-        *size = room;
-        int status = comm_store_get(comm->store, key, value, room, size, look < deadline ? look : deadline, error);
-        if (status != -ETIMEDOUT || look >= deadline)
-            return nccl_of_errno(status, "meeting", error);
-        nanosleep(&others, NULL);
-    }
-}
 
 /* ---- who the ranks are ---- */
 
@@ -102,12 +57,12 @@ static nccl_result introduce(struct nccl_comm *comm, struct rank_card *cards)
     core_server_address(comm->context, own->server, sizeof own->server);
     snprintf(key, sizeof key, "rank_%d", comm->rank);
     if (result == NCCL_SUCCESS)
-        result = nccl_store_set(comm, key, own, sizeof *own);
+        result = nccl_leave_for(comm, comm->place.name, key, own, sizeof *own, comm->ranks - 1);
     for (int r = 0; r < comm->ranks && result == NCCL_SUCCESS; r++) {
         size_t size = sizeof *cards;
         snprintf(key, sizeof key, "rank_%d", r);
         if (r != comm->rank)
-            result = nccl_store_get(comm, comm, key, &cards[r], &size);
+            result = nccl_find(comm, comm->place.name, key, &cards[r], &size);
         if (result == NCCL_SUCCESS && size != sizeof *cards)
             result = nccl_fail(NCCL_INVALID_USAGE, "rank %d uses another release of Flyt's libnccl.so.2", r);
         if (result == NCCL_SUCCESS && cards[r].ranks != comm->ranks)
@@ -153,7 +108,7 @@ static nccl_result listen_to(struct nccl_comm *comm, int peer, struct rank_link 
         return nccl_of_core(code, "a link to another rank", why);
     }
     snprintf(key, sizeof key, "link_%d_%d", comm->rank, peer);
-    return nccl_store_set(comm, key, link->handles, (size_t)link->count * CORE_LINK_HANDLE_SIZE);
+    return nccl_leave_for(comm, comm->place.name, key, link->handles, (size_t)link->count * CORE_LINK_HANDLE_SIZE, 1);
 }
 
 static nccl_result hear(struct nccl_comm *comm, int peer, struct rank_link *link)
@@ -161,7 +116,7 @@ static nccl_result hear(struct nccl_comm *comm, int peer, struct rank_link *link
     char key[40];
     size_t size = sizeof link->peer;
     snprintf(key, sizeof key, "link_%d_%d", peer, comm->rank);
-    nccl_result result = nccl_store_get(comm, comm, key, link->peer, &size);
+    nccl_result result = nccl_find(comm, comm->place.name, key, link->peer, &size);
     link->peer_count = (unsigned)(size / CORE_LINK_HANDLE_SIZE);
     return result;
 }
@@ -186,7 +141,7 @@ static nccl_result offer(struct nccl_comm *comm, int peer, const struct rank_lin
         return NCCL_SUCCESS;
     nccl_result result = nccl_of_core(core_link_offer(comm->context, offered, why), "offering a link", why);
     snprintf(key, sizeof key, "offer_%d_%d", comm->rank, peer);
-    return result == NCCL_SUCCESS ? nccl_store_set(comm, key, offered, sizeof offered) : result;
+    return result == NCCL_SUCCESS ? nccl_leave_for(comm, comm->place.name, key, offered, sizeof offered, 1) : result;
 }
 
 static nccl_result address_of(struct nccl_comm *comm, int peer, const struct rank_link *link,
@@ -199,7 +154,7 @@ static nccl_result address_of(struct nccl_comm *comm, int peer, const struct ran
     if (!cards[peer].managed || !calls(link))
         return NCCL_SUCCESS;
     snprintf(key, sizeof key, "offer_%d_%d", peer, comm->rank);
-    nccl_result result = nccl_store_get(comm, comm, key, offered, &size);
+    nccl_result result = nccl_find(comm, comm->place.name, key, offered, &size);
     return result == NCCL_SUCCESS ? nccl_of_core(core_link_take(comm->context, offered, link->peer_count, address, why),
                                                  "taking a link", why)
                                   : result;
@@ -304,7 +259,4 @@ void nccl_disconnect(struct nccl_comm *comm, const char *abort)
     nccl_cut(comm, abort);
     free(comm->homes);
     comm->homes = NULL;
-    comm_store_destroy(comm->store);
-    comm_store_destroy(comm->tcp);
-    comm->store = comm->tcp = NULL;
 }

@@ -1,7 +1,8 @@
 /*
  * group.c: ncclGroupStart and ncclGroupEnd. What a thread calls between them is done at the end of the outermost group:
  * first communicators are made, all at a time; then each communicator has its collectives, in their order, and its
- * sends and receives as one operation, so that they do not wait for each other.
+ * sends and receives as one operation, so that they do not wait for each other; at last those that are finalized are
+ * waited for. Where communicators do not block, the group's result is ncclInProgress.
  */
 #include "cpu/client/graph/capture.h"
 #include "cpu/client/nccl/nccl.h"
@@ -43,9 +44,22 @@ static void *make_thread(void *context)
     return (void *)(uintptr_t)nccl_make(job->comm);
 }
 
+/* Of several results the first failure counts, then NCCL_IN_PROGRESS. */
+static void worse(nccl_result *all, nccl_result one)
+{
+    if (*all == NCCL_SUCCESS || (*all == NCCL_IN_PROGRESS && one != NCCL_SUCCESS))
+        *all = one;
+}
+
+static bool failed(nccl_result result) { return result != NCCL_SUCCESS && result != NCCL_IN_PROGRESS; }
+
+/* Before another thread makes it, and frees it. */
+static bool waits_for(const struct nccl_job *job) { return job->kind == NCCL_JOB_MAKE && job->waits; }
+
 static nccl_result make_all(struct nccl_job *jobs, size_t count)
 {
     nccl_result result = NCCL_SUCCESS;
+    atomic_int failure = NCCL_SUCCESS;
     pthread_t *threads = calloc(count, sizeof *threads);
     bool *started = calloc(count, sizeof *started);
     if (!threads || !started) {
@@ -56,18 +70,23 @@ static nccl_result make_all(struct nccl_job *jobs, size_t count)
     }
     for (size_t i = 0; i < count; i++)
         if (jobs[i].kind == NCCL_JOB_MAKE)
+            jobs[i].comm->making.group = jobs[i].waits ? &failure : NULL;
+    for (size_t i = 0; i < count; i++)
+        if (waits_for(&jobs[i]))
             started[i] = pthread_create(&threads[i], NULL, make_thread, &jobs[i]) == 0;
     for (size_t i = 0; i < count; i++) {
         void *one = NULL;
         if (started[i])
             pthread_join(threads[i], &one);
-        else if (jobs[i].kind == NCCL_JOB_MAKE)
+        else if (waits_for(&jobs[i]))
             one = make_thread(&jobs[i]);
-        result = result == NCCL_SUCCESS ? (nccl_result)(uintptr_t)one : result;
+        else if (jobs[i].kind == NCCL_JOB_MAKE)
+            one = (void *)(uintptr_t)nccl_make_behind(jobs[i].comm);
+        worse(&result, (nccl_result)(uintptr_t)one);
     }
     free(threads);
     free(started);
-    return result;
+    return failure ? (nccl_result)failure : result;
 }
 
 /* ---- operations ---- */
@@ -203,7 +222,12 @@ static nccl_result carry_out(struct nccl_job *jobs, size_t count)
     for (size_t i = 0; i < count; i++)
         makes |= jobs[i].kind == NCCL_JOB_MAKE;
     nccl_result result = makes ? make_all(jobs, count) : NCCL_SUCCESS;
-    return result == NCCL_SUCCESS ? do_all(jobs, count) : result;
+    if (!failed(result))
+        worse(&result, do_all(jobs, count));
+    for (size_t i = 0; i < count && !failed(result); i++)
+        if (jobs[i].kind == NCCL_JOB_FINALIZE)
+            worse(&result, nccl_finalize(jobs[i].comm));
+    return result;
 }
 
 static nccl_result keep(const struct nccl_job *job)
@@ -227,7 +251,11 @@ static nccl_result keep(const struct nccl_job *job)
 nccl_result nccl_submit(const struct nccl_job *job)
 {
     struct nccl_job now = *job;
-    return group.depth ? keep(job) : job->kind == NCCL_JOB_MAKE ? nccl_make(now.comm) : carry_out(&now, 1);
+    if (group.depth)
+        return keep(job);
+    if (job->kind != NCCL_JOB_MAKE)
+        return carry_out(&now, 1);
+    return job->waits ? nccl_make(job->comm) : nccl_make_behind(job->comm);
 }
 
 nccl_result ncclGroupStart(void)

@@ -3,8 +3,11 @@
  * numbers are those of NVIDIA's nccl.h; tests/nccl/abi.py compares them.
  *
  *   id.c        unique ids, and the store behind them, in which ranks meet
+ *   meet.c      the store in which ranks meet
  *   connect.c   how a rank becomes one: who the others are, links to those of other processes
- *   comm.c      communicators: made, split, asked about, ended
+ *   make.c      how communicators are made: configurations, InitRank and its kin
+ *   child.c     those that are made of others: Split, Shrink; Revoke
+ *   comm.c      what they are asked, and how they end
  *   users.c     who uses a communicator, and what becomes of its memory
  *   operation.c collectives, send and receive, operations of the program's own
  *   group.c     ncclGroupStart and ncclGroupEnd
@@ -36,6 +39,7 @@ enum {
     NCCL_VERSION = 22809,
     NCCL_OPERATIONS = 5, /* the program's own ones have the numbers from here on */
     NCCL_TYPES = 12,
+    NCCL_RANKS_MOST = 1024,
     NCCL_OWN_OPERATIONS_MOST = 256,
     NCCL_SPLIT_NOCOLOR = -1,
     NCCL_CONFIG_MAGIC = (int)0xcafebeef
@@ -55,17 +59,19 @@ struct nccl_place {
     uint8_t key[32], name[16];
 };
 
-/* How a communicator is made: as InitRank or as Split says. */
+/* How a communicator is made. */
+enum nccl_way { NCCL_BY_ID, NCCL_BY_SPLIT, NCCL_BY_SHRINK };
 struct nccl_making {
-    struct nccl_place place;  /* InitRank */
-    struct nccl_comm *parent; /* Split; else NULL */
-    int color, key;
+    enum nccl_way way;
+    struct nccl_comm *parent; /* while it is made: used for it; NULL: made of none */
+    int color, key;           /* Split */
     unsigned number; /* of this split of the parent: the same on all ranks, which call them in one order */
-    bool blocking;
-    struct nccl_comm **out; /* Split: becomes NULL where the rank is in no new one */
+    bool waits;      /* the caller, until it is made */
+    atomic_int *group; /* of those for which the caller waits together: the first failure, or 0; NULL: it is alone */
+    struct nccl_comm **out; /* the program's. By Split and Shrink it is NULL until the communicator is made */
 };
 
-struct comm_store;
+struct nccl_meeting;
 
 struct nccl_comm {
     uint64_t magic;         /* and the users stay readable behind its end (users.c) */
@@ -73,16 +79,19 @@ struct nccl_comm {
     struct nccl_comm *next; /* behind its end */
     const char *why;        /* it was aborted; NULL: destroyed */
     int rank, ranks, device;
+    bool blocking; /* its configuration */
     core_context *context;
     core_comm id;
     uint32_t *links;                /* of each rank; CORE_COMM_NEAR: none */
     atomic_bool made;               /* the server has it */
-    struct nccl_place place;        /* where its ranks meet */
-    struct comm_store *tcp, *store; /* the connection, and what this communicator has in it */
+    struct nccl_place place; /* where its ranks meet */
+    struct nccl_meeting *meeting; /* while they do, there; NULL: none */
     struct nccl_making making;
     struct nccl_place *homes; /* of each rank: the store that its process serves; no URI: it has none */
     unsigned splits, shrinks;
-    atomic_bool revoked, finalized;
+    atomic_uint children; /* that threads make of it: it is in progress, as the program sees it */
+    atomic_bool revoked;
+    atomic_bool finalized, flushing; /* flushing: finalized, and operations may be under way still */
     pthread_mutex_t lock; /* of what follows */
     atomic_int state;     /* a nccl_result: NCCL_IN_PROGRESS: it is being made */
     uint64_t asked;       /* when the server was last asked how it is */
@@ -107,6 +116,8 @@ void nccl_comm_used(struct nccl_comm *const *);
 /* For a user. False: another thread has ended it. */
 bool nccl_comm_end(struct nccl_comm *);
 bool nccl_comm_ended(const struct nccl_comm *);
+/* The program has ended what is being made, or its parent. */
+bool nccl_making_ended(const struct nccl_comm *);
 
 /* ---- error.c ---- */
 
@@ -128,29 +139,36 @@ nccl_result nccl_home(struct nccl_place *);
 /* A moment by which ranks must have met. */
 uint64_t nccl_deadline(void);
 
+/* ---- meet.c ---- */
+
+/* Up to nccl_part the rank has a connection to the store at its place. */
+nccl_result nccl_meet(struct nccl_comm *);
+void nccl_part(struct nccl_comm *);
+/* Leaves a value there for so many ranks, under the name of a communicator. */
+nccl_result nccl_leave_for(struct nccl_comm *, const uint8_t name[16], const char *key, const void *value, size_t,
+                           int ranks);
+/* What another rank has left. *size: the room at `value`, then what was there. Waits for it, but leaves soon with
+   NCCL_INTERNAL_ERROR where the program has ended what is being made, or its parent; or with the failure of another
+   one of the group, and then keeps the text of that. */
+nccl_result nccl_find(struct nccl_comm *, const uint8_t name[16], const char *key, void *value, size_t *size);
+
 /* ---- connect.c ---- */
 
-/* The store of the communicator, at its place. */
-nccl_result nccl_store_open(struct nccl_comm *);
-/* What a rank leaves there for the others. *size: the room at `value`, then what was there; waits for it, but leaves
-   soon with NCCL_INTERNAL_ERROR where the communicator is ended, or the one that is being made of it. */
-nccl_result nccl_store_set(struct nccl_comm *, const char *key, const void *value, size_t size);
-nccl_result nccl_store_get(struct nccl_comm *, const struct nccl_comm *made, const char *key, void *value,
-                           size_t *size);
 /* Makes the rank: waits for all others. */
 nccl_result nccl_connect(struct nccl_comm *);
-/* The server forgets it, and what ranks have in the store stays. abort: why, or NULL. */
+/* The server forgets it. abort: why, or NULL. */
 void nccl_cut(struct nccl_comm *, const char *abort);
-/* And the store is left. */
+/* And it forgets where the others are. */
 void nccl_disconnect(struct nccl_comm *, const char *abort);
 
 /* ---- group.c ---- */
 
-/* An operation, or the making of a communicator. */
+/* An operation, or the making or the finalizing of a communicator. */
 struct nccl_job {
     struct nccl_comm *comm;
     core_stream stream;
-    enum { NCCL_JOB_CALL, NCCL_JOB_MESSAGE, NCCL_JOB_MAKE } kind;
+    enum { NCCL_JOB_CALL, NCCL_JOB_MESSAGE, NCCL_JOB_MAKE, NCCL_JOB_FINALIZE } kind;
+    bool waits; /* the caller, for what is made */
     bool done;
     union {
         struct core_comm_call call;
@@ -172,15 +190,37 @@ int nccl_stage_begin(core_context *, core_stream, uint64_t *address, uint64_t si
 /* Behind the operation: program: what the address was before; staged: what it has become. */
 int nccl_stage_end(core_context *, core_stream, uint64_t program, uint64_t staged, uint64_t size, bool written);
 
-/* ---- comm.c ---- */
+/* ---- make.c ---- */
 
+/* *blocking: what the configuration says, or `inherited` where there is none, or what NCCL_COMM_BLOCKING says. */
+nccl_result nccl_config_read(const struct nccl_config *, const char *function, bool inherited, bool *blocking);
+nccl_result nccl_init_rank(struct nccl_comm **out, int ranks, const nccl_id *, int rank, const struct nccl_config *,
+                           const char *function);
+/* Now, or at the end of the group. */
+nccl_result nccl_make_begin(struct nccl_comm *, const struct nccl_making *);
+/* Waits. Ends the communicator where it cannot be made and the program has no handle of it. */
+nccl_result nccl_make(struct nccl_comm *);
+/* The same in a thread of its own: NCCL_IN_PROGRESS. */
+nccl_result nccl_make_behind(struct nccl_comm *);
 /* Of one that will not be made: nobody uses it any more, nor its parent for it. */
 void nccl_comm_drop(struct nccl_comm *);
-/* Waits. Ends the communicator where it cannot be made and the program does not ask how it is. */
-nccl_result nccl_make(struct nccl_comm *);
-/* NCCL_SUCCESS if it is one, and is ready for operations. */
+
+/* ---- child.c ---- */
+
+/* What ranks can tell only with each other: the members, the place. A rank that is in no new one has 0 `ranks`. */
+nccl_result nccl_child_find(struct nccl_comm *);
+
+/* ---- comm.c ---- */
+
+/* NCCL_SUCCESS: there is such a communicator. */
+nccl_result nccl_comm_known(const struct nccl_comm *, const char *function);
+/* And it is not in progress. */
+nccl_result nccl_comm_idle(const struct nccl_comm *, const char *function);
+/* And it is ready for operations. */
 nccl_result nccl_comm_check(const struct nccl_comm *, const char *function);
 /* And has not been finalized: it may be given new ones. */
 nccl_result nccl_comm_open(const struct nccl_comm *, const char *function);
+/* Waits until what it was given is complete, if it is blocking. */
+nccl_result nccl_finalize(struct nccl_comm *);
 
 #endif

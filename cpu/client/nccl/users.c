@@ -90,3 +90,9 @@ bool nccl_comm_ended(const struct nccl_comm *comm)
 {
     return comm->magic != MAGIC || (atomic_load(&comm->users) & ended);
 }
+
+bool nccl_making_ended(const struct nccl_comm *comm)
+{
+    const struct nccl_comm *parent = comm->making.parent;
+    return nccl_comm_ended(comm) || (parent && nccl_comm_ended(parent));
+}
