@@ -128,7 +128,7 @@ int comm_context_create(const struct comm_context_settings *settings, struct com
     if (settings->algorithm == COMM_AUTOMATIC)
         context->settings.algorithm = forced;
     if (settings->table.latency_us <= 0 || settings->table.mb_per_s <= 0)
-        context->settings.table = (struct comm_table){ .latency_us = 30, .mb_per_s = 1000 };
+        context->settings.table = (struct comm_table)COMM_TABLE_USUAL;
     pthread_mutex_init(&context->lock, NULL);
     pthread_cond_init(&context->changed, NULL);
     for (unsigned r = 0; r < settings->size; r++) {

@@ -231,3 +231,52 @@ void finalized(void)
     waited_for(ncclCommFinalize);
     waited_for(ncclCommDestroy);
 }
+
+/* ---- growing ---- */
+
+/* All ranks but the last one; which joins them. */
+void grown(void)
+{
+    struct nccl_comm *parts[MOST], *whole[MOST], *none;
+    nccl_id id = { "" }, ids[2];
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++)
+        GOOD(ncclCommSplit(own[i].comm, first + i < ranks - 1 ? 0 : -1, 0, &parts[i], NULL));
+    GOOD(ncclGroupEnd());
+    if (first == 0) {
+        GOOD(ncclCommGetUniqueId(parts[0], &id));
+        NEED(ncclCommGetUniqueId(parts[0], &ids[0]) == NCCL_INVALID_USAGE, "a second unique id");
+        NEED(ncclCommGrow(parts[0], ranks - 1, NULL, -1, &none, NULL) == NCCL_INVALID_ARGUMENT, "no new ranks");
+        NEED(ncclCommGrow(parts[0], ranks, NULL, 0, &none, NULL) == NCCL_INVALID_ARGUMENT, "a rank that there is");
+    }
+    NEED(ncclCommGrow(NULL, ranks, NULL, ranks - 1, &none, NULL) == NCCL_INVALID_ARGUMENT, "no unique id");
+    /* the last rank gets it from rank 0 */
+    CUDA(cuCtxSetCurrent(own[0].context));
+    CUDA(cuMemcpyHtoD(own[0].in, &id, sizeof id));
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++)
+        GOOD(ncclBroadcast(at(own[i].in), at(own[i].out), sizeof id, 0, 0, own[i].comm, stream_of(i)));
+    GOOD(ncclGroupEnd());
+    memcpy(&id, numbers_of(count - 1, own[count - 1].out, (int)sizeof id / 4), sizeof id);
+    GOOD(ncclGroupStart());
+    for (int i = 0; i < count; i++) {
+        CUDA(cuCtxSetCurrent(own[i].context));
+        if (parts[i])
+            GOOD(ncclCommGrow(parts[i], ranks, first + i ? NULL : &id, -1, &whole[i], NULL));
+        else
+            GOOD(ncclCommGrow(NULL, ranks, &id, ranks - 1, &whole[i], NULL));
+    }
+    GOOD(ncclGroupEnd());
+    fill();
+    for (int i = 0; i < count; i++) {
+        int number = 0;
+        GOOD(ncclCommDestroy(parts[i]));
+        GOOD(ncclCommUserRank(whole[i], &number));
+        NEED(number == first + i, "rank %d of the grown one", number);
+        GOOD(sum_of(i, whole[i]));
+    }
+    for (int i = 0; i < count; i++)
+        NEED(numbers_of(i, own[i].out, COUNT)[7] == sum(7), "the sum of a grown one");
+    for (int i = 0; i < count; i++)
+        GOOD(ncclCommDestroy(whole[i]));
+}

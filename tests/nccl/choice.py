@@ -21,9 +21,9 @@ from testlib import case, need, plan, run_cases  # noqa: E402
 
 BIN, PROGRAM, WITH_PATH, OWN = (os.path.abspath(path) for path in sys.argv[1:5])
 KEPT_COLLECTIVES, PENDING = 1 << 30, 1 << 36
-FLYTS = ["id 0 FlytNCCL, version 22809, no error", "communicator 0", "device API 5 5", "suspended 5 5", "destroyed 0"]
+FLYTS = ["id 0 FlytNCCL, version 22809, no error", "communicator 0", "device API 5 5", "properties 5 5", "destroyed 0"]
 OWNS = ["id 0 ZZZZZZZZ, version 21901, own", "own: group start", f"own: rank 0 of 1, sum {128 * 0x5a}",
-        "own: group end", "communicator 0", "own: reduce 0x1 0x2 3 4 5 6 1 8", "device API 0 0", "suspended 5 5",
+        "own: group end", "communicator 0", "own: reduce 0x1 0x2 3 4 5 6 1 8", "device API 0 0", "properties 5 5",
         "destroyed 0"]
 
 
@@ -101,7 +101,7 @@ def flyts_without_a_word():
         out, err = run(PROGRAM, server.uri)
         need(out == FLYTS, (out, err))
         need_warning(err, r"ncclDevCommCreate: .* has no device API; with FLYT_NCCL=program")
-        need_warning(err, "ncclCommSuspend is not supported")
+        need_warning(err, "ncclCommQueryProperties is not supported")
         for whose in "flyt", "":
             out, err = run(WITH_PATH, server.uri, FLYT_NCCL=whose)
             need(out == FLYTS, (out, err))
@@ -111,7 +111,7 @@ def flyts_without_a_word():
 def the_programs_own_by_the_switch():
     with Server() as server:
         out, err = run(WITH_PATH, server.uri, everything=False, FLYT_NCCL="program")
-        need(out == [line for line in OWNS if not line.startswith("suspended")], (out, err))
+        need(out == [line for line in OWNS if not line.startswith("properties")], (out, err))
 
 
 @case
@@ -147,7 +147,7 @@ def flyts_where_the_server_does_not_say_what_is_under_way():
 def none_is_said_once():
     for named in "/nowhere/libnccl.so.2", os.path.join(BIN, "nccl/libnccl.so.2"), "/proc/self/exe":
         out, err = run(PROGRAM, "local:software", FLYT_NCCL_PROGRAM=named)
-        need(out[0] == FLYTS[0] and out[1:] == ["communicator 5", "device API 5 5", "suspended 5 5", "destroyed -1"],
+        need(out[0] == FLYTS[0] and out[1:] == ["communicator 5", "device API 5 5", "properties 5 5", "destroyed -1"],
              (out, err))
         need_warning(err, "local:software carries out no collectives.*no libnccl.so.2 of the program's own was found")
 

@@ -8,7 +8,7 @@
 #include "cpu/client/nccl/calls.h"
 
 nccl_result ncclDevCommCreate(void);
-nccl_result ncclCommSuspend(void);
+nccl_result ncclCommQueryProperties(void);
 
 int main(int argc, char **argv)
 {
@@ -28,7 +28,7 @@ int main(int argc, char **argv)
         ncclReduce((void *)(uintptr_t)1, (void *)(uintptr_t)2, 3, 4, 5, 6, comm, 8);
     printf("device API %d %d\n", (int)ncclDevCommCreate(), (int)ncclDevCommCreate());
     if (argc > 1)
-        printf("suspended %d %d\n", (int)ncclCommSuspend(), (int)ncclCommSuspend());
+        printf("properties %d %d\n", (int)ncclCommQueryProperties(), (int)ncclCommQueryProperties());
     printf("destroyed %d\n", comm ? (int)ncclCommDestroy(comm) : -1);
     return 0;
 }

@@ -417,6 +417,7 @@ static void all_functions(void)
     other_memory();
     own_operations();
     splits();
+    grown();
     captured(executables);
     CUDA(cuCtxSetCurrent(own[0].context));
     GOOD(ncclMemAlloc(&memory, 1 << 20));
@@ -469,6 +470,7 @@ int main(int argc, char **argv)
     else if (strcmp(argv[1], "ended") == 0)
         ended();
     else if (strcmp(argv[1], "aside") == 0) {
+        later();
         behind_the_program();
         finalized();
     }

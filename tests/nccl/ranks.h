@@ -91,9 +91,12 @@ void late(void);
 void ended(void);
 /* children.c: what ncclCommGetAsyncError says, when it no longer says ncclInProgress, or behind so many seconds. */
 nccl_result error_of(struct nccl_comm *, double seconds);
-/* children.c: those that do not block; what waits for operations. */
+/* children.c: those that do not block; what waits for operations; a communicator that grows. */
 void behind_the_program(void);
 void finalized(void);
+void grown(void);
+/* later.c: what NCCL got after 2.27. */
+void later(void);
 /* random.c: so many random collectives, which all processes draw alike from the seed. */
 void random_collectives(unsigned seed, int calls);
 /* refused.c */

@@ -13,6 +13,7 @@ shows: nccl: a communicator that is aborted while it is made, or another thread 
   group: the abort returns at once, whoever waits learns why, and a former communicator is known as one
 shows: nccl: communicators that do not block, alone, in groups, split and shrunk: the program asks the parent, and gets
   its handle when the child is made; finalizing and destroying wait for operations that are under way
+shows: nccl: a communicator grows; groups are simulated; suspended communicators take no operations; parameters are read
 shows: nccl: a FLYT_NCCL_TIMEOUT that is no time is named, once, and the default taken
 shows: nccl: a rank that is 1,500 collectives ahead of another one of its session waits, and keeps its GPU server
 shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks, buffers that end too early: refused by name

@@ -31,6 +31,7 @@ typedef enum {
 
 enum { NCCL_ID_SIZE = 128 };
 struct nccl_comm;
+struct nccl_parameter;
 typedef uint64_t core_stream;
 typedef struct {
     char bytes[NCCL_ID_SIZE];
@@ -43,6 +44,14 @@ struct nccl_config {
     int blocking, cluster_size, ctas_least, ctas_most;
     const char *net_name;
     int split_share;
+};
+
+/* ncclSimInfo_t. time: microseconds. */
+enum { NCCL_SIMULATION_MAGIC = 0x74685283 };
+struct nccl_simulation {
+    size_t size;
+    unsigned magic, version;
+    float time;
 };
 
 nccl_result ncclGetVersion(int *version) NCCL_BODY(ncclGetVersion);
@@ -60,6 +69,9 @@ nccl_result ncclCommSplit(struct nccl_comm *comm, int color, int key, struct ncc
 nccl_result ncclCommShrink(struct nccl_comm *comm, const int *excluded, int count, struct nccl_comm **out,
                            const struct nccl_config *config, int flags) NCCL_BODY(ncclCommShrink);
 nccl_result ncclCommRevoke(struct nccl_comm *comm, int flags) NCCL_BODY(ncclCommRevoke);
+nccl_result ncclCommGetUniqueId(struct nccl_comm *comm, nccl_id *id) NCCL_BODY(ncclCommGetUniqueId);
+nccl_result ncclCommGrow(struct nccl_comm *comm, int ranks, const nccl_id *id, int rank, struct nccl_comm **out,
+                         const struct nccl_config *config) NCCL_BODY(ncclCommGrow);
 nccl_result ncclCommFinalize(struct nccl_comm *comm) NCCL_BODY(ncclCommFinalize);
 nccl_result ncclCommDestroy(struct nccl_comm *comm) NCCL_BODY(ncclCommDestroy);
 nccl_result ncclCommAbort(struct nccl_comm *comm) NCCL_BODY(ncclCommAbort);
@@ -103,5 +115,24 @@ nccl_result ncclCommWindowDeregister(struct nccl_comm *comm, void *window) NCCL_
 nccl_result ncclGetUniqueId(nccl_id *id) NCCL_BODY(ncclGetUniqueId);
 nccl_result ncclGroupStart(void) NCCL_BODY(ncclGroupStart);
 nccl_result ncclGroupEnd(void) NCCL_BODY(ncclGroupEnd);
+nccl_result ncclGroupSimulateEnd(struct nccl_simulation *info) NCCL_BODY(ncclGroupSimulateEnd);
+nccl_result ncclCommSuspend(struct nccl_comm *comm, int flags) NCCL_BODY(ncclCommSuspend);
+nccl_result ncclCommResume(struct nccl_comm *comm) NCCL_BODY(ncclCommResume);
+nccl_result ncclCommMemStats(struct nccl_comm *comm, int what, uint64_t *value) NCCL_BODY(ncclCommMemStats);
+nccl_result ncclWinGetUserPtr(struct nccl_comm *comm, void *window, void **memory) NCCL_BODY(ncclWinGetUserPtr);
+nccl_result ncclParamBind(const struct nccl_parameter **out, const char *key) NCCL_BODY(ncclParamBind);
+nccl_result ncclParamGet(const struct nccl_parameter *handle, void *out, int room, int *size) NCCL_BODY(ncclParamGet);
+nccl_result ncclParamGetI8(const struct nccl_parameter *handle, int8_t *out) NCCL_BODY(ncclParamGetI8);
+nccl_result ncclParamGetI16(const struct nccl_parameter *handle, int16_t *out) NCCL_BODY(ncclParamGetI16);
+nccl_result ncclParamGetI32(const struct nccl_parameter *handle, int32_t *out) NCCL_BODY(ncclParamGetI32);
+nccl_result ncclParamGetI64(const struct nccl_parameter *handle, int64_t *out) NCCL_BODY(ncclParamGetI64);
+nccl_result ncclParamGetU8(const struct nccl_parameter *handle, uint8_t *out) NCCL_BODY(ncclParamGetU8);
+nccl_result ncclParamGetU16(const struct nccl_parameter *handle, uint16_t *out) NCCL_BODY(ncclParamGetU16);
+nccl_result ncclParamGetU32(const struct nccl_parameter *handle, uint32_t *out) NCCL_BODY(ncclParamGetU32);
+nccl_result ncclParamGetU64(const struct nccl_parameter *handle, uint64_t *out) NCCL_BODY(ncclParamGetU64);
+nccl_result ncclParamGetStr(const struct nccl_parameter *handle, const char **out) NCCL_BODY(ncclParamGetStr);
+nccl_result ncclParamGetParameter(const char *key, const char **value, int *length) NCCL_BODY(ncclParamGetParameter);
+nccl_result ncclParamGetAllParameterKeys(const char ***table, int *count) NCCL_BODY(ncclParamGetAllParameterKeys);
+void ncclParamDumpAll(void) NCCL_BODY(ncclParamDumpAll);
 
 #endif

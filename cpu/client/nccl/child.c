@@ -1,9 +1,10 @@
 /*
- * child.c: communicators that are made of others: Split and Shrink; and Revoke, behind which they go on.
+ * child.c: communicators that are made of others: Split, Shrink, Grow; and Revoke, behind which the first two go on.
  *
  * In the store of their parent ranks leave
  *
  *   split_N_R   of split N: what rank R wants
+ *   grow_N      of growth N: where old and new ranks meet
  */
 #include "cpu/client/nccl/nccl.h"
 
@@ -42,7 +43,7 @@ static void name_child(const struct nccl_comm *parent, enum nccl_way way, unsign
     memcpy(name, halves, sizeof halves);
 }
 
-/* A new communicator, whose making is begun. It is as blocking as its configuration says; without one, as the parent. */
+/* A new communicator, and how it is made. Without a configuration it blocks if its parent does. */
 static nccl_result child_new(struct nccl_comm *parent, const struct nccl_config *config, const char *function,
                              struct nccl_making *making, struct nccl_comm **out)
 {
@@ -60,7 +61,7 @@ static nccl_result child_new(struct nccl_comm *parent, const struct nccl_config 
     }
     (*out)->blocking = blocking;
     (*out)->making.parent = making->parent;
-    making->waits = parent->blocking;
+    making->waits = making->way == NCCL_BY_GROW ? blocking : parent->blocking;
     return NCCL_SUCCESS;
 }
 
@@ -274,12 +275,93 @@ nccl_result ncclCommShrink(struct nccl_comm *comm, const int *excluded, int coun
     return nccl_group_failed(shrink(comm, excluded, count, out, config, flags));
 }
 
+/* ---- growing ---- */
+
+nccl_result ncclCommGetUniqueId(struct nccl_comm *comm, nccl_id *id)
+{
+    struct nccl_place place;
+    char key[40];
+    NCCL_ENTER();
+    NCCL_USE(comm);
+    nccl_result result = nccl_comm_open(comm, __func__);
+    if (result == NCCL_SUCCESS && !id)
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: uniqueId is NULL", __func__);
+    if (result == NCCL_SUCCESS && comm->offered)
+        result = nccl_fail(NCCL_INVALID_USAGE, "%s: ncclCommGrow has not used the unique id of before yet", __func__);
+    if (result == NCCL_SUCCESS)
+        result = ncclGetUniqueId(id);
+    if (result != NCCL_SUCCESS || !nccl_place_of(id, &place))
+        return result;
+    snprintf(key, sizeof key, "grow_%u", comm->growths + 1);
+    result = nccl_meet(comm);
+    if (result == NCCL_SUCCESS)
+        result = nccl_leave_for(comm, comm->place.name, key, &place, sizeof place, comm->ranks);
+    nccl_part(comm);
+    comm->offered = result == NCCL_SUCCESS;
+    return result;
+}
+
+static nccl_result grow_found(struct nccl_comm *comm)
+{
+    const struct nccl_comm *parent = comm->making.parent;
+    char key[40];
+    size_t size = sizeof comm->place;
+    snprintf(key, sizeof key, "grow_%u", comm->making.number);
+    comm->place = parent->place;
+    nccl_result result = nccl_meet(comm);
+    if (result == NCCL_SUCCESS)
+        result = nccl_find(comm, parent->place.name, key, &comm->place, &size);
+    nccl_part(comm);
+    return result;
+}
+
+/* For a rank of the communicator that grows. */
+static nccl_result grow(struct nccl_comm *parent, int ranks, int rank, struct nccl_comm **out,
+                        const struct nccl_config *config)
+{
+    struct nccl_making making = { .way = NCCL_BY_GROW, .out = out };
+    struct nccl_comm *comm;
+    nccl_result result = nccl_comm_open(parent, "ncclCommGrow");
+    if (result == NCCL_SUCCESS && (ranks <= parent->ranks || ranks > NCCL_RANKS_MOST))
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "ncclCommGrow: from %d ranks to %d, of at most %d", parent->ranks,
+                           ranks, NCCL_RANKS_MOST);
+    if (result == NCCL_SUCCESS && rank != -1)
+        result = nccl_fail(NCCL_INVALID_ARGUMENT,
+                           "ncclCommGrow: the rank is %d, and must be -1: ranks that there are keep theirs", rank);
+    if (result == NCCL_SUCCESS)
+        result = child_new(parent, config, "ncclCommGrow", &making, &comm);
+    if (result != NCCL_SUCCESS)
+        return result;
+    making.number = ++parent->growths;
+    parent->offered = false;
+    comm->ranks = ranks;
+    return nccl_make_begin(comm, &making);
+}
+
+nccl_result ncclCommGrow(struct nccl_comm *comm, int ranks, const nccl_id *id, int rank, struct nccl_comm **out,
+                         const struct nccl_config *config)
+{
+    NCCL_ENTER();
+    NCCL_USE(comm);
+    nccl_result result = NCCL_SUCCESS;
+    if (!out)
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: newcomm is NULL", __func__);
+    else if (!comm && !id)
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: a new rank has no unique id", __func__);
+    else
+        *out = NULL;
+    if (result == NCCL_SUCCESS)
+        result = comm ? grow(comm, ranks, rank, out, config) : nccl_init_rank(out, ranks, id, rank, config, __func__);
+    return nccl_group_failed(result);
+}
+
 /* ---- what only all ranks together know ---- */
 
 nccl_result nccl_child_find(struct nccl_comm *comm)
 {
     switch (comm->making.way) {
     case NCCL_BY_SPLIT: return split_found(comm);
+    case NCCL_BY_GROW: return grow_found(comm);
     default: return NCCL_SUCCESS;
     }
 }

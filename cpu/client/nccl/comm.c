@@ -46,6 +46,8 @@ nccl_result nccl_comm_open(const struct nccl_comm *comm, const char *function)
     nccl_result result = nccl_comm_check(comm, function);
     if (result == NCCL_SUCCESS && comm->finalized)
         result = nccl_fail(NCCL_INVALID_USAGE, "%s: the communicator has been finalized", function);
+    if (result == NCCL_SUCCESS && comm->suspended)
+        result = nccl_fail(NCCL_INVALID_USAGE, "%s: the communicator is suspended; ncclCommResume ends that", function);
     return result;
 }
 

@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/comm/plan/plan.h"
+#include "cpu/comm/reduce/reduce.h"
+
 static _Thread_local struct nccl_group {
     unsigned depth;
     struct nccl_job *jobs;
@@ -264,17 +267,60 @@ nccl_result ncclGroupStart(void)
     return NCCL_SUCCESS;
 }
 
-nccl_result ncclGroupEnd(void)
+/* ---- simulation ---- */
+
+/* Before a server has measured its network. */
+static const struct comm_table usual = COMM_TABLE_USUAL;
+
+/* Microseconds. Messages of a communicator are under way at a time, so each counts with its bytes only. */
+static double time_of(const struct nccl_job *job)
 {
-    NCCL_ENTER();
+    const unsigned ranks = (unsigned)job->comm->ranks;
+    if (job->kind == NCCL_JOB_MESSAGE)
+        return (double)job->message.size / usual.mb_per_s;
+    if (job->kind != NCCL_JOB_CALL)
+        return 0;
+    const enum comm_kind kind = (enum comm_kind)job->call.kind;
+    const bool parts = kind != COMM_BROADCAST && kind != COMM_REDUCE && kind != COMM_ALL_REDUCE;
+    const uint64_t bytes = job->call.count * comm_type_size((enum comm_type)job->call.type) * (parts ? ranks : 1);
+    return comm_cost(kind, bytes, ranks, &usual);
+}
+
+/* Communicators do not wait for each other: that of the one which takes longest. */
+static float time_of_all(const struct nccl_job *jobs, size_t count)
+{
+    double longest = 0;
+    for (size_t i = 0; i < count; i++) {
+        double time = 0;
+        bool messages = false;
+        for (size_t k = 0; k < count; k++) {
+            if (jobs[k].comm != jobs[i].comm)
+                continue;
+            time += time_of(&jobs[k]);
+            messages |= jobs[k].kind == NCCL_JOB_MESSAGE;
+        }
+        time += messages ? usual.latency_us : 0;
+        longest = time > longest ? time : longest;
+    }
+    return (float)longest;
+}
+
+/* info: NULL: the group is carried out. */
+static nccl_result group_end(struct nccl_simulation *info, const char *function)
+{
     if (group.depth == 0)
-        return nccl_fail(NCCL_INVALID_USAGE, "ncclGroupEnd: no group has begun");
+        return nccl_fail(NCCL_INVALID_USAGE, "%s: no group has begun", function);
     if (--group.depth > 0)
         return NCCL_SUCCESS;
     struct nccl_group mine = group;
     group = (struct nccl_group){ 0 };
     nccl_result result = mine.failed;
-    if (result == NCCL_SUCCESS)
+    if (result == NCCL_SUCCESS && info && info->magic != NCCL_SIMULATION_MAGIC)
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: simInfo was not initialised by NCCL_SIM_INFO_INITIALIZER",
+                           function);
+    if (result == NCCL_SUCCESS && info)
+        info->time = time_of_all(mine.jobs, mine.count);
+    if (result == NCCL_SUCCESS && !info)
         result = mine.count ? carry_out(mine.jobs, mine.count) : NCCL_SUCCESS;
     else
         make_none(mine.jobs, mine.count); /* another one has failed before any was begun */
@@ -283,4 +329,16 @@ nccl_result ncclGroupEnd(void)
             nccl_comm_leave(mine.jobs[i].comm);
     free(mine.jobs);
     return result;
+}
+
+nccl_result ncclGroupEnd(void)
+{
+    NCCL_ENTER();
+    return group_end(NULL, __func__);
+}
+
+nccl_result ncclGroupSimulateEnd(struct nccl_simulation *info)
+{
+    NCCL_ENTER();
+    return group_end(info, __func__);
 }

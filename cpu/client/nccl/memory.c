@@ -69,3 +69,55 @@ nccl_result ncclCommWindowDeregister(struct nccl_comm *comm, void *window)
     NCCL_USE(comm);
     return nccl_comm_check(comm, __func__);
 }
+
+/* Of a window that is NULL, as they all are. */
+nccl_result ncclWinGetUserPtr(struct nccl_comm *comm, void *window, void **memory)
+{
+    (void)window;
+    NCCL_ENTER();
+    NCCL_USE(comm);
+    nccl_result result = nccl_comm_known(comm, __func__);
+    if (result == NCCL_SUCCESS && !memory)
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: outUserPtr is NULL", __func__);
+    if (result == NCCL_SUCCESS)
+        *memory = NULL;
+    return result;
+}
+
+/* ---- memory of communicators ---- */
+
+/* They have none of the GPU's that could be given back: a suspended one only takes no operations. */
+nccl_result ncclCommSuspend(struct nccl_comm *comm, int flags)
+{
+    enum { MEMORY = 1 };
+    NCCL_ENTER();
+    NCCL_USE(comm);
+    nccl_result result = nccl_comm_check(comm, __func__);
+    if (result == NCCL_SUCCESS && flags & MEMORY)
+        comm->suspended = true;
+    return result;
+}
+
+nccl_result ncclCommResume(struct nccl_comm *comm)
+{
+    NCCL_ENTER();
+    NCCL_USE(comm);
+    nccl_result result = nccl_comm_check(comm, __func__);
+    if (result == NCCL_SUCCESS)
+        comm->suspended = false;
+    return result;
+}
+
+nccl_result ncclCommMemStats(struct nccl_comm *comm, int what, uint64_t *value)
+{
+    enum { SUSPENDABLE, SUSPENDED, PERSISTENT, TOTAL };
+    NCCL_ENTER();
+    NCCL_USE(comm);
+    nccl_result result = nccl_comm_check(comm, __func__);
+    if (result != NCCL_SUCCESS)
+        return result;
+    if (!value || what < SUSPENDABLE || what > TOTAL)
+        return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: value is NULL, or there is no statistic %d", __func__, what);
+    *value = what == SUSPENDED && comm->suspended;
+    return NCCL_SUCCESS;
+}

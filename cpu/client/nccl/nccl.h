@@ -6,7 +6,7 @@
  *   meet.c      the store in which ranks meet
  *   connect.c   how a rank becomes one: who the others are, links to those of other processes
  *   make.c      how communicators are made: configurations, InitRank and its kin
- *   child.c     those that are made of others: Split, Shrink; Revoke
+ *   child.c     those that are made of others: Split, Shrink, Grow; Revoke
  *   comm.c      what they are asked, and how they end
  *   users.c     who uses a communicator, and what becomes of its memory
  *   operation.c collectives, send and receive, operations of the program's own
@@ -60,12 +60,12 @@ struct nccl_place {
 };
 
 /* How a communicator is made. */
-enum nccl_way { NCCL_BY_ID, NCCL_BY_SPLIT, NCCL_BY_SHRINK };
+enum nccl_way { NCCL_BY_ID, NCCL_BY_SPLIT, NCCL_BY_SHRINK, NCCL_BY_GROW };
 struct nccl_making {
     enum nccl_way way;
     struct nccl_comm *parent; /* while it is made: used for it; NULL: made of none */
     int color, key;           /* Split */
-    unsigned number; /* of this split of the parent: the same on all ranks, which call them in one order */
+    unsigned number; /* of this split, or growth, of the parent: the same on all ranks, which call them in one order */
     bool waits;      /* the caller, until it is made */
     atomic_int *group; /* of those for which the caller waits together: the first failure, or 0; NULL: it is alone */
     struct nccl_comm **out; /* the program's. By Split and Shrink it is NULL until the communicator is made */
@@ -88,10 +88,11 @@ struct nccl_comm {
     struct nccl_meeting *meeting; /* while they do, there; NULL: none */
     struct nccl_making making;
     struct nccl_place *homes; /* of each rank: the store that its process serves; no URI: it has none */
-    unsigned splits, shrinks;
+    unsigned splits, shrinks, growths;
     atomic_uint children; /* that threads make of it: it is in progress, as the program sees it */
-    atomic_bool revoked;
+    atomic_bool revoked, suspended;
     atomic_bool finalized, flushing; /* flushing: finalized, and operations may be under way still */
+    bool offered;         /* the unique id of its next growth was made */
     pthread_mutex_t lock; /* of what follows */
     atomic_int state;     /* a nccl_result: NCCL_IN_PROGRESS: it is being made */
     uint64_t asked;       /* when the server was last asked how it is */
@@ -200,14 +201,14 @@ nccl_result nccl_init_rank(struct nccl_comm **out, int ranks, const nccl_id *, i
 nccl_result nccl_make_begin(struct nccl_comm *, const struct nccl_making *);
 /* Waits. Ends the communicator where it cannot be made and the program has no handle of it. */
 nccl_result nccl_make(struct nccl_comm *);
-/* The same in a thread of its own: NCCL_IN_PROGRESS. */
+/* Makes it in a thread of its own: NCCL_IN_PROGRESS. */
 nccl_result nccl_make_behind(struct nccl_comm *);
 /* Of one that will not be made: nobody uses it any more, nor its parent for it. */
 void nccl_comm_drop(struct nccl_comm *);
 
 /* ---- child.c ---- */
 
-/* What ranks can tell only with each other: the members, the place. A rank that is in no new one has 0 `ranks`. */
+/* Finds out what ranks know only together: the members, the place. A rank that is in no new one has 0 `ranks`. */
 nccl_result nccl_child_find(struct nccl_comm *);
 
 /* ---- comm.c ---- */

@@ -102,3 +102,8 @@ enum comm_algorithm comm_choose(enum comm_kind kind, uint64_t bytes, unsigned ra
     }
     return best;
 }
+
+double comm_cost(enum comm_kind kind, uint64_t bytes, unsigned ranks, const struct comm_table *table)
+{
+    return cost(kind, comm_choose(kind, bytes, ranks, false, table, COMM_AUTOMATIC), (double)bytes, ranks, table);
+}

@@ -87,9 +87,16 @@ void comm_plan_free(struct comm_plan *);
 struct comm_table {
     double latency_us, mb_per_s;
 };
+/* Of a network that nobody has measured. */
+#define COMM_TABLE_USUAL                    \
+    {                                       \
+        .latency_us = 30, .mb_per_s = 1000  \
+    }
 /* The algorithm for this call: `forced`, if it is one for this kind; else a pure function of the arguments. */
 enum comm_algorithm comm_choose(enum comm_kind, uint64_t bytes, unsigned ranks, bool uneven, const struct comm_table *,
                                 enum comm_algorithm forced);
+/* Microseconds that it takes then, by the table. */
+double comm_cost(enum comm_kind, uint64_t bytes, unsigned ranks, const struct comm_table *);
 /* AUTOMATIC for a name that is none. */
 enum comm_algorithm comm_algorithm_of(const char *name);
 const char *comm_algorithm_name(enum comm_algorithm);

@@ -42,8 +42,8 @@ struct comm_store {
    answer); *error as in rpc.h. */
 int comm_store_set(struct comm_store *, const char *key, const void *value, size_t size, uint64_t deadline,
                    char *error);
-/* The same of a value that nobody wants any more when it has been got `gets` times, at least once: the store may forget
-   it then, and a hash store and a server do. Waiting for it, without value, is no get. */
+/* Sets a value that nobody wants any more when it has been got `gets` times, at least once: the store may forget it
+   then, and a hash store and a server do. Waiting for it, without value, is no get. */
 int comm_store_lend(struct comm_store *, const char *key, const void *value, size_t size, unsigned gets,
                     uint64_t deadline, char *error);
 /* Waits until the key is set. *size: its bytes, of which at most `room` are at value; -EMSGSIZE: there are more. value
