@@ -1,4 +1,5 @@
-/* callbacks.c: see callbacks.h. Instructions of one text are counted together, as far as there is room. */
+/* callbacks.c: see callbacks.h. Callbacks for instructions of one text are counted together, as far as there is
+   room. */
 #include "softgpu/exec/callbacks.h"
 
 #include <stdio.h>
@@ -29,6 +30,16 @@ static void text_of(const struct exec_warp *w, const struct exec_insn *i, char *
     snprintf(text, TEXT, "%s", "others");
 }
 
+/* Instructions of warps. */
+static atomic_ullong interpreted, compiled;
+
+void exec_instructions_sum(struct exec_warp *w)
+{
+    atomic_fetch_add_explicit(&interpreted, w->interpreted, memory_order_relaxed);
+    atomic_fetch_add_explicit(&compiled, w->compiled, memory_order_relaxed);
+    w->interpreted = w->compiled = 0;
+}
+
 void exec_callback_count(const struct exec_warp *w, const struct exec_insn *i)
 {
     for (size_t k = (uintptr_t)i / sizeof *i % SLOTS, tries = 0; tries < SLOTS; k = (k + 1) % SLOTS, tries++) {
@@ -51,6 +62,10 @@ static int by_count(const void *a, const void *b)
 void exec_callbacks_tell(void)
 {
     unsigned order[SLOTS] = { 0 }, count = 0;
+    const unsigned long long ours = compiled, all = ours + interpreted;
+    if (all)
+        fprintf(stderr, "softgpu: %llu instructions of warps, %.1f %% of them in compiled code\n", all,
+                100.0 * (double)ours / (double)all);
     for (unsigned k = 0; k < SLOTS; k++) {
         unsigned first = 0;
         while (first < count && strcmp(slots[order[first]].text, slots[k].text))

@@ -240,6 +240,7 @@ struct exec_warp {
     int32_t budget;
     bool polled;                      /* it did something that loops wait with */
     uint32_t nap;                     /* nanoseconds that it asked to sleep for, in its last slice */
+    uint64_t interpreted, compiled;   /* instructions in its slice; the second is counted for FLYT_STATS only */
     bool halted;                      /* it stands before a store, until the block's other warps have had their turn */
     uint32_t halts;                   /* before how many more stores it does that */
     uint32_t group_count, current;

@@ -110,6 +110,7 @@ static void compile(struct exec_compiled *x)
                                       .count = r->function->insn_count,
                                       .head = r->head,
                                       .avx512 = sg_cpu_level() == SG_CPU_V4,
+                                      .counted = exec_callbacks_counted,
                                       .places = x == &r->some ? &r->places : NULL,
                                       .step = exec_parted_step };
     char why[256] = "";

@@ -129,6 +129,8 @@ bool exec_parted_step(struct exec_warp *w, const struct exec_insn *i, uint32_t l
     if (i->known >= EXEC_STRAIGHT_LOAD_8 && i->known <= EXEC_STRAIGHT_STORE_64)
         move_near(w, i, (unsigned)__builtin_ctz(lanes));
     w->pc = i + 1;
+    w->interpreted++;
+    w->compiled--;                                    /* where it had been counted */
     if (exec_callbacks_counted)
         exec_callback_count(w, i);
     return lanes != UINT32_MAX && i->known == EXEC_STRAIGHT_NONE ? run_among_groups(w, i, lanes) : run(w, i, lanes);

@@ -139,8 +139,10 @@ FUSED void general(struct exec_warp *w, const struct exec_insn *i)
         i->inner(w, i);
 }
 
+/* warp.c has counted one of them. */
 static void straight(struct exec_warp *w, const struct exec_insn *i)
 {
+    const struct exec_insn *from = i;                 /* what is before it has been counted */
     if (w->mask != UINT32_MAX) {
         general(w, i);
         return;
@@ -224,10 +226,11 @@ static void straight(struct exec_warp *w, const struct exec_insn *i)
             if (!code)
                 break;
             const struct exec_insn *head = i;
+            w->interpreted += (uint64_t)(i - from);
             i = code(w);
             if (!i || exec_region_part(w, head, i))
                 return;
-            i--;
+            from = i--;
             break;
         }
         case EXEC_STRAIGHT_HALT:
@@ -247,20 +250,24 @@ static void straight(struct exec_warp *w, const struct exec_insn *i)
         }
         /* fall through */
         case EXEC_STRAIGHT_BRANCH:
+            w->interpreted += (uint64_t)(i + 1 - from);
             w->budget -= (int32_t)i->cost;
             if (i->cost && w->budget <= 0) {
                 w->pc = i->target;
                 exec_leave(w);
                 return;
             }
-            i = i->target - 1;
+            from = i->target;
+            i = from - 1;
             break;
         default:
+            w->interpreted += (uint64_t)(i - from) - 1;
             w->pc = i;
             return;
         }
     }
 general:
+    w->interpreted += (uint64_t)(i - from);
     w->pc = i + 1;
     general(w, i);
 }

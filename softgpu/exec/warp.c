@@ -14,6 +14,7 @@
  * gave way FORGOTTEN times goes first, wherever it is.
  */
 #include "softgpu/alu/clones.h"
+#include "softgpu/exec/callbacks.h"
 #include "softgpu/exec/exec.h"
 
 #include <cuda.h>
@@ -175,6 +176,7 @@ static void run(struct exec_warp *w)
     do {
         const struct exec_insn *i = w->pc;
         w->pc = i + 1;
+        w->interpreted++;
         i->run(w, i);
     } while (w->pc != w->stop);
 }
@@ -243,5 +245,6 @@ int32_t exec_warp_slice(struct exec_warp *w, int32_t budget)
         w->budget = budget;           /* what it waits for may well be in its own warp */
         w->polled = false;
     }
+    exec_instructions_add(w);
     return given - w->budget;
 }

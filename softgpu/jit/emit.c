@@ -185,6 +185,15 @@ static void halt(struct compiler *c, uint32_t k)
     LLVMPositionBuilderAtEnd(c->builder, on);
 }
 
+/* So many instructions are executed here; the interpreter takes those off that are left to it. */
+static void count(struct compiler *c, uint32_t instructions)
+{
+    if (!c->wish->counted)
+        return;
+    LLVMValueRef at = address_of(c, c->warp, offsetof(struct exec_warp, compiled));
+    store_to(c, address_of(c, load_from(c, c->i64, at, 8), instructions), at, 8);
+}
+
 /* Writes the code of an instruction, or of a run. Returns the last instruction of it. */
 static uint32_t emit_instruction(struct compiler *c, uint32_t k)
 {
@@ -192,9 +201,12 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
     LLVMPositionBuilderAtEnd(c->builder, c->blocks[k]);
     const uint32_t behind = run_emit(c, k, leave_to, lanewise);
     if (behind != k) {
+        count(c, behind - k);
         LLVMBuildBr(c->builder, way_to(c, behind));
         return behind - 1;
     }
+    if (i->straight != EXEC_STRAIGHT_REGION && i->straight != EXEC_STRAIGHT_HALT)
+        count(c, 1);
     switch (i->straight) {
     case EXEC_STRAIGHT_BRANCH: take(c, i); return k;
     case EXEC_STRAIGHT_BRANCH_IF: (c->places ? take_if_some : take_if)(c, k); return k;
