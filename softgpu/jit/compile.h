@@ -10,6 +10,7 @@
  *   build.c       what they build instructions of LLVM with
  *   emit.c        the walk over the instructions: branches, the budget, calls of the interpreter
  *   arithmetic.c  what arithmetic becomes
+ *   functions.c   other arithmetic: calls of the interpreter's functions
  *   access.c      accesses of memory: the usual case inline
  *   lanes.c       and lane by lane in other cases; the interpreter does what is left
  *
@@ -72,6 +73,7 @@ struct compiler {
     LLVMBasicBlockRef arrive[SG_JIT_PLACES];
     LLVMValueRef active;              /* variable: the lanes that run */
     LLVMValueRef lane_places, lane_cells; /* variables of an access lane by lane */
+    LLVMValueRef call_rows, call_result, call_predicates; /* and of a call of softgpu/alu */
     LLVMValueRef rare;                /* branch weights: the second way is hardly ever taken */
     struct row_variable *rows;
     uint32_t row_count, row_room;
@@ -124,6 +126,8 @@ LLVMValueRef lanes_that_act(struct compiler *, const struct exec_insn *);
 /* A source predicate, which may be inverted, and lanes of one. */
 LLVMValueRef predicate_read(struct compiler *, uint32_t at, uint32_t flip);
 LLVMValueRef lanes_of(struct compiler *, LLVMValueRef predicate);
+/* The address of a row that a function may read: one in a variable is stored to the frame. */
+LLVMValueRef row_in_frame(struct compiler *, exec_source);
 /* Executes the instruction in the interpreter; the code ends if it is not behind it then. */
 void rows_step(struct compiler *, const struct exec_insn *);
 
@@ -192,6 +196,11 @@ LLVMValueRef canonical(struct compiler *, LLVMValueRef bits);
 /* The rows of that function. */
 struct arithmetic_form { enum row_bits d, s[3]; bool selects; };
 const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *);
+
+/* functions.c: makes its variables, at the beginning of the code. */
+void functions_begin(struct compiler *);
+/* false: it is no function of softgpu/alu. */
+bool emit_function(struct compiler *, const struct exec_insn *);
 
 /* access.c: false, as above. */
 bool emit_access(struct compiler *, const struct exec_insn *);

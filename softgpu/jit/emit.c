@@ -213,7 +213,8 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
     case EXEC_STRAIGHT_REGION: break;
     case EXEC_STRAIGHT_HALT: halt(c, k); break;
     default:
-        if (!lanewise(c, i) && !run_store_emit(c, i) && !emit_access(c, i) && !emit_logic(c, i))
+        if (!lanewise(c, i) && !run_store_emit(c, i) && !emit_access(c, i) && !emit_logic(c, i) &&
+            !emit_function(c, i))
             rows_step(c, i);
     }
     LLVMBuildBr(c->builder, way_to(c, k + 1));
@@ -245,6 +246,7 @@ bool emit_region(struct compiler *c, const char *name)
         return false;
     rows_begin(c);
     lanes_begin(c);
+    functions_begin(c);
     if (c->places)
         places_begin(c);
     for (uint32_t k = 0; k < count; k++)

@@ -2,7 +2,7 @@
 # Without them the machine interprets everything.
 LLVM_CONFIG ?= $(firstword $(wildcard /usr/bin/llvm-config $(foreach n,19 18 17 16 15 14,/usr/bin/llvm-config-$(n))))
 LLVM_INCLUDE := $(if $(LLVM_CONFIG),$(shell $(LLVM_CONFIG) --includedir))
-SOFTGPU_JIT_SOURCES := $(addprefix softgpu/jit/,access.c arithmetic.c build.c emit.c lanes.c library.c live.c \
+SOFTGPU_JIT_SOURCES := $(addprefix softgpu/jit/,access.c arithmetic.c build.c emit.c functions.c lanes.c library.c live.c \
                           places.c region.c rows.c runs.c run_loads.c)
 SOFTGPU_JIT_OBJECTS := $(call objects,$(SOFTGPU_JIT_SOURCES))
 SOFTGPU_JIT_LIBRARY := $(BIN)/libsoftgpu-jit.so

@@ -61,6 +61,7 @@ static enum row_bits bits_of_bytes(uint8_t bytes) { return bytes == 8 ? ROW_64 :
 
 static void note_alu(struct compiler *c, const struct exec_insn *i)
 {
+    note_predicate(c, i->in, false);
     if (i->kind & EXEC_ALU_ROW)
         note(c, i->d | EXEC_BASE_FRAME, bits_of_cell(i->cell), true);
     if (i->kind & EXEC_ALU_P)
@@ -123,8 +124,12 @@ static void note_instruction(struct compiler *c, const struct exec_insn *i)
     switch (i->known) {
     case EXEC_STRAIGHT_ROWS_1: case EXEC_STRAIGHT_ROWS_2: case EXEC_STRAIGHT_ROWS_3: case EXEC_STRAIGHT_ROWS_P:
         note(c, i->d | EXEC_BASE_FRAME, bits_of_cell(i->cell), true);
+        note_predicate(c, i->in, false);
         break;
-    case EXEC_STRAIGHT_COMPARE: note_predicate(c, i->p, true); break;
+    case EXEC_STRAIGHT_COMPARE:
+        note_predicate(c, i->in, false);
+        note_predicate(c, i->p, true);
+        break;
     case EXEC_STRAIGHT_PARAM:
         note(c, i->d | EXEC_BASE_FRAME, i->size == 8 ? ROW_64 : ROW_32, true);
         break;
@@ -297,6 +302,12 @@ static void reload(struct compiler *c, exec_source at)
     for (uint32_t k = 0; k < c->row_count; k++)
         if (c->rows[k].at == at && !c->rows[k].in_memory)
             load_row(c, &c->rows[k]);
+}
+
+LLVMValueRef row_in_frame(struct compiler *c, exec_source at)
+{
+    flush(c, at);
+    return (at & 3) == EXEC_BASE_ABSOLUTE ? constant_64(c, at) : place_of(c, at);
 }
 
 /* Does the handler touch only rows that the instruction names? Else all rows go to the frame and come back. */
