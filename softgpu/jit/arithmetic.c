@@ -6,48 +6,6 @@
 
 #include <string.h>
 
-#define P   ROW_PREDICATE
-#define OF2 { ROW_32, { ROW_32, ROW_32 }, false }
-#define OF3 { ROW_32, { ROW_32, ROW_32, ROW_32 }, false }
-#define CMP { P, { ROW_32, ROW_32 }, false }
-#define OF2_64 { ROW_64, { ROW_64, ROW_64 }, false }
-#define OF1 { ROW_32, { ROW_32 }, false }
-#define WIDE { ROW_64, { ROW_32, ROW_32 }, false }
-#define OF_64_32 { ROW_64, { ROW_64, ROW_32 }, false }
-#define IS(name) [EXEC_STRAIGHT_##name]
-
-static const struct arithmetic_form forms[EXEC_STRAIGHT_COUNT] = {
-    IS(ADD_F32) = OF2, IS(SUB_F32) = OF2, IS(MUL_F32) = OF2, IS(FMA_F32) = OF3,
-    IS(ADD_FTZ_F32) = OF2, IS(SUB_FTZ_F32) = OF2, IS(MUL_FTZ_F32) = OF2, IS(FMA_FTZ_F32) = OF3,
-    IS(ADD_32) = OF2, IS(SUB_32) = OF2, IS(MUL_LO_32) = OF2, IS(MAD_LO_32) = OF3,
-    IS(AND_32) = OF2, IS(OR_32) = OF2, IS(XOR_32) = OF2, IS(NOT_32) = OF1,
-    IS(SHL_32) = OF2, IS(SHR_U32) = OF2, IS(SHR_S32) = OF2, IS(MIN_S32) = OF2, IS(MAX_S32) = OF2,
-    IS(MIN_U32) = OF2, IS(MAX_U32) = OF2, IS(ADD_64) = OF2_64, IS(SUB_64) = OF2_64, IS(AND_64) = OF2_64,
-    IS(OR_64) = OF2_64, IS(SHL_64) = OF_64_32,
-    IS(MUL_WIDE_U32) = WIDE, IS(MUL_WIDE_S32) = WIDE, IS(SELP_32) = { ROW_32, { ROW_32, ROW_32 }, true },
-    IS(EQ_32) = CMP, IS(NE_32) = CMP, IS(LT_S32) = CMP, IS(LE_S32) = CMP, IS(GT_S32) = CMP, IS(GE_S32) = CMP,
-    IS(LT_U32) = CMP, IS(LE_U32) = CMP, IS(GT_U32) = CMP, IS(GE_U32) = CMP,
-    IS(NEG_F32) = OF1, IS(ABS_F32) = OF1, IS(CVT_F32_S32) = OF1, IS(CVT_F32_U32) = OF1, IS(NEG_32) = OF1,
-    IS(EXTEND_U32) = { ROW_64, { ROW_32 }, false }, IS(EXTEND_S32) = { ROW_64, { ROW_32 }, false },
-    IS(CUT_64) = { ROW_32, { ROW_64 }, false }, IS(MUL_HI_U32) = OF2, IS(MUL_HI_S32) = OF2, IS(XOR_64) = OF2_64,
-    IS(SHR_U64) = OF_64_32, IS(SHR_S64) = OF_64_32, IS(MUL_LO_64) = OF2_64,
-    IS(MAD_WIDE_U32) = { ROW_64, { ROW_32, ROW_32, ROW_64 }, false },
-    IS(MAD_WIDE_S32) = { ROW_64, { ROW_32, ROW_32, ROW_64 }, false },
-    IS(SELP_64) = { ROW_64, { ROW_64, ROW_64 }, true },
-    IS(EQ_F32) = CMP, IS(NE_F32) = CMP, IS(LT_F32) = CMP, IS(LE_F32) = CMP, IS(GT_F32) = CMP, IS(GE_F32) = CMP,
-    IS(EQU_F32) = CMP, IS(NEU_F32) = CMP, IS(LTU_F32) = CMP, IS(LEU_F32) = CMP, IS(GTU_F32) = CMP, IS(GEU_F32) = CMP,
-    IS(DIV_F32) = OF2, IS(RCP_F32) = OF1, IS(SQRT_F32) = OF1, IS(RSQRT_F32) = OF1, IS(MIN_F32) = OF2, IS(MAX_F32) = OF2,
-    IS(DIV_FTZ_F32) = OF2, IS(RCP_FTZ_F32) = OF1, IS(SQRT_FTZ_F32) = OF1, IS(RSQRT_FTZ_F32) = OF1,
-    IS(MIN_FTZ_F32) = OF2, IS(MAX_FTZ_F32) = OF2, IS(SAT_F32) = OF1, IS(LOP3_32) = OF3, IS(CUT_16) = OF1,
-    IS(MUL_WIDE_U16) = OF2,
-    IS(COPY_32) = OF1, IS(COPY_64) = { ROW_64, { ROW_64 }, false },
-};
-
-const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *i)
-{
-    return forms[i->known].d ? &forms[i->known] : NULL;
-}
-
 /* ---- f32 ---- */
 
 static LLVMValueRef splat_32(struct compiler *c, uint32_t value) { return splat(c, constant_32(c, value)); }
@@ -70,11 +28,6 @@ static LLVMValueRef is_nan(struct compiler *c, LLVMValueRef bits)
 {
     LLVMValueRef x = LLVMBuildBitCast(c->builder, bits, c->floats, "");
     return LLVMBuildFCmp(c->builder, LLVMRealUNO, x, x, "");
-}
-
-LLVMValueRef canonical(struct compiler *c, LLVMValueRef bits)
-{
-    return LLVMBuildSelect(c->builder, is_nan(c, bits), splat_32(c, 0x7fffffff), bits, "");
 }
 
 /* Any NaN is 0x7fffffff; in a run, where something needs it. */

@@ -76,3 +76,10 @@ void begin_some(struct compiler *c, LLVMValueRef lanes, LLVMBasicBlockRef rare, 
     branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, lanes, constant_32(c, UINT32_MAX), ""), all, rare);
     LLVMPositionBuilderAtEnd(b, all);
 }
+
+LLVMValueRef canonical(struct compiler *c, LLVMValueRef bits)
+{
+    LLVMValueRef x = LLVMBuildBitCast(c->builder, bits, c->floats, "");
+    return LLVMBuildSelect(c->builder, LLVMBuildFCmp(c->builder, LLVMRealUNO, x, x, ""),
+                           splat(c, constant_32(c, 0x7fffffff)), bits, "");
+}

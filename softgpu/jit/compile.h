@@ -9,7 +9,8 @@
  *   runs.c        code for many registers: some lanes after the other
  *   build.c       what they build instructions of LLVM with
  *   emit.c        the walk over the instructions: branches, the budget, calls of the interpreter
- *   arithmetic.c  what arithmetic becomes
+ *   forms.c       which rows arithmetic has
+ *   arithmetic.c  what it becomes
  *   functions.c   other arithmetic: calls of the interpreter's functions
  *   access.c      accesses of memory: the usual case inline
  *   lanes.c       and lane by lane in other cases; the interpreter does what is left
@@ -188,14 +189,15 @@ void begin_some(struct compiler *, LLVMValueRef lanes, LLVMBasicBlockRef rare, L
 void note_read(struct compiler *, const struct exec_insn *);
 /* A value in each lane, of 32 or 64 bits. */
 LLVMValueRef splat(struct compiler *, LLVMValueRef);
+/* Of f32: any NaN becomes 0x7fffffff. */
+LLVMValueRef canonical(struct compiler *, LLVMValueRef bits);
+
+/* forms.c: the rows of arithmetic that has code here. */
+struct arithmetic_form { enum row_bits d, s[3]; bool selects; };
+const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *);
 
 /* arithmetic.c: a function of rows. false: it is none that is known here. */
 bool emit_arithmetic(struct compiler *, const struct exec_insn *);
-/* Any NaN becomes 0x7fffffff. */
-LLVMValueRef canonical(struct compiler *, LLVMValueRef bits);
-/* The rows of that function. */
-struct arithmetic_form { enum row_bits d, s[3]; bool selects; };
-const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *);
 
 /* functions.c: makes its variables, at the beginning of the code. */
 void functions_begin(struct compiler *);
