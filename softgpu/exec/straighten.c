@@ -78,6 +78,21 @@ static const struct { const char *text; uint8_t operation; } operations[] = {
     { "max.f32", EXEC_STRAIGHT_MAX_F32 },             { "max.ftz.f32", EXEC_STRAIGHT_MAX_FTZ_F32 },
     { "cvt.sat.f32.f32", EXEC_STRAIGHT_SAT_F32 },     { "lop3.b32", EXEC_STRAIGHT_LOP3_32 },
     { "cvt.u16.u32", EXEC_STRAIGHT_CUT_16 },          { "mul.wide.u16", EXEC_STRAIGHT_MUL_WIDE_U16 },
+    { "add.f64", EXEC_STRAIGHT_ADD_F64 },             { "add.rn.f64", EXEC_STRAIGHT_ADD_F64 },
+    { "sub.f64", EXEC_STRAIGHT_SUB_F64 },             { "sub.rn.f64", EXEC_STRAIGHT_SUB_F64 },
+    { "mul.f64", EXEC_STRAIGHT_MUL_F64 },             { "mul.rn.f64", EXEC_STRAIGHT_MUL_F64 },
+    { "fma.rn.f64", EXEC_STRAIGHT_FMA_F64 },          { "div.rn.f64", EXEC_STRAIGHT_DIV_F64 },
+    { "rcp.rn.f64", EXEC_STRAIGHT_RCP_F64 },          { "sqrt.rn.f64", EXEC_STRAIGHT_SQRT_F64 },
+    { "neg.f64", EXEC_STRAIGHT_NEG_F64 },             { "abs.f64", EXEC_STRAIGHT_ABS_F64 },
+    { "min.f64", EXEC_STRAIGHT_MIN_F64 },             { "max.f64", EXEC_STRAIGHT_MAX_F64 },
+    { "setp.eq.f64", EXEC_STRAIGHT_EQ_F64 },          { "setp.ne.f64", EXEC_STRAIGHT_NE_F64 },
+    { "setp.lt.f64", EXEC_STRAIGHT_LT_F64 },          { "setp.le.f64", EXEC_STRAIGHT_LE_F64 },
+    { "setp.gt.f64", EXEC_STRAIGHT_GT_F64 },          { "setp.ge.f64", EXEC_STRAIGHT_GE_F64 },
+    { "setp.equ.f64", EXEC_STRAIGHT_EQU_F64 },        { "setp.neu.f64", EXEC_STRAIGHT_NEU_F64 },
+    { "setp.ltu.f64", EXEC_STRAIGHT_LTU_F64 },        { "setp.leu.f64", EXEC_STRAIGHT_LEU_F64 },
+    { "setp.gtu.f64", EXEC_STRAIGHT_GTU_F64 },        { "setp.geu.f64", EXEC_STRAIGHT_GEU_F64 },
+    { "cvt.f64.f32", EXEC_STRAIGHT_CVT_F64_F32 },     { "cvt.rn.f32.f64", EXEC_STRAIGHT_CVT_F32_F64 },
+    { "cvt.rn.f64.s32", EXEC_STRAIGHT_CVT_F64_S32 },  { "cvt.rn.f64.u32", EXEC_STRAIGHT_CVT_F64_U32 },
 };
 
 uint8_t exec_straight_of(const struct ptx_instruction *in, uint8_t otherwise)

@@ -2,13 +2,24 @@
  * arithmetic.c: what arithmetic becomes: the same operations as in straight.c, of 32 lanes at once. Nothing is fast
  * math: results are those of the interpreter, bit for bit.
  */
-#include "softgpu/jit/compile.h"
+#include "softgpu/jit/arithmetic.h"
 
 #include <string.h>
 
 /* ---- f32 ---- */
 
-static LLVMValueRef splat_32(struct compiler *c, uint32_t value) { return splat(c, constant_32(c, value)); }
+LLVMValueRef splat_32(struct compiler *c, uint32_t value) { return splat(c, constant_32(c, value)); }
+LLVMValueRef splat_64(struct compiler *c, uint64_t value) { return splat(c, constant_64(c, value)); }
+
+LLVMValueRef call_intrinsic(struct compiler *c, const char *name, LLVMTypeRef type, LLVMValueRef *s, unsigned n)
+{
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, id, &type, 1);
+    LLVMTypeRef types[3];
+    for (unsigned k = 0; k < n; k++)
+        types[k] = LLVMTypeOf(s[k]);
+    return LLVMBuildCall2(c->builder, LLVMFunctionType(type, types, n, false), f, s, n, "");
+}
 
 /* Subnormals become zeros of their sign. */
 static LLVMValueRef flush(struct compiler *c, LLVMValueRef bits)
@@ -41,14 +52,6 @@ static LLVMValueRef from_float(struct compiler *c, LLVMValueRef x, bool ftz)
     return c->raw ? bits : canonical(c, bits);
 }
 
-static LLVMValueRef call_fma(struct compiler *c, LLVMValueRef *x)
-{
-    unsigned id = LLVMLookupIntrinsicID("llvm.fma", strlen("llvm.fma"));
-    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, id, &c->floats, 1);
-    LLVMTypeRef types[3] = { c->floats, c->floats, c->floats };
-    return LLVMBuildCall2(c->builder, LLVMFunctionType(c->floats, types, 3, false), f, x, 3, "");
-}
-
 static LLVMValueRef float_operation(struct compiler *c, uint8_t operation, LLVMValueRef *s, bool ftz)
 {
     LLVMValueRef x[3];
@@ -57,15 +60,20 @@ static LLVMValueRef float_operation(struct compiler *c, uint8_t operation, LLVMV
     LLVMValueRef result = operation == EXEC_STRAIGHT_ADD_F32   ? LLVMBuildFAdd(c->builder, x[0], x[1], "")
                           : operation == EXEC_STRAIGHT_SUB_F32 ? LLVMBuildFSub(c->builder, x[0], x[1], "")
                           : operation == EXEC_STRAIGHT_MUL_F32 ? LLVMBuildFMul(c->builder, x[0], x[1], "")
-                                                               : call_fma(c, x);
+                                                               : call_intrinsic(c, "llvm.fma", c->floats, x, 3);
     return from_float(c, result, ftz);
 }
 
 static LLVMValueRef square_root(struct compiler *c, LLVMValueRef x)
 {
-    unsigned id = LLVMLookupIntrinsicID("llvm.sqrt", strlen("llvm.sqrt"));
-    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, id, &c->floats, 1);
-    return LLVMBuildCall2(c->builder, LLVMFunctionType(c->floats, &c->floats, 1, false), f, &x, 1, "");
+    return call_intrinsic(c, "llvm.sqrt", c->floats, &x, 1);
+}
+
+/* A quotient that is the least normal number may have been rounded up to it: then the function knows better. */
+static LLVMValueRef flushed_quotient(struct compiler *c, const struct exec_insn *i, LLVMValueRef quotient)
+{
+    LLVMValueRef size = LLVMBuildAnd(c->builder, quotient, splat_32(c, 0x7fffffff), "");
+    return function_where(c, i, LLVMBuildICmp(c->builder, LLVMIntEQ, size, splat_32(c, 0x00800000), ""), quotient);
 }
 
 /* Divisions and roots, rounded to nearest also where PTX allows less: so does softgpu/alu. */
@@ -222,12 +230,17 @@ static LLVMIntPredicate comparison_of(uint8_t operation)
     return predicates[operation - EXEC_STRAIGHT_EQ_32];
 }
 
-static LLVMValueRef float_comparison(struct compiler *c, uint8_t operation, LLVMValueRef *s)
+LLVMRealPredicate float_predicate(unsigned number)
 {
     static const LLVMRealPredicate predicates[] = { LLVMRealOEQ, LLVMRealONE, LLVMRealOLT, LLVMRealOLE,
                                                     LLVMRealOGT, LLVMRealOGE, LLVMRealUEQ, LLVMRealUNE,
                                                     LLVMRealULT, LLVMRealULE, LLVMRealUGT, LLVMRealUGE };
-    return LLVMBuildFCmp(c->builder, predicates[operation - EXEC_STRAIGHT_EQ_F32], to_float(c, s[0], false),
+    return predicates[number];
+}
+
+static LLVMValueRef float_comparison(struct compiler *c, uint8_t operation, LLVMValueRef *s)
+{
+    return LLVMBuildFCmp(c->builder, float_predicate(operation - EXEC_STRAIGHT_EQ_F32), to_float(c, s[0], false),
                          to_float(c, s[1], false), "");
 }
 
@@ -246,9 +259,13 @@ static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVM
     if (k >= EXEC_STRAIGHT_DIV_F32 && k <= EXEC_STRAIGHT_MAX_FTZ_F32) {
         const bool ftz = k >= EXEC_STRAIGHT_DIV_FTZ_F32;
         const uint8_t plain = (uint8_t)(ftz ? k - EXEC_STRAIGHT_DIV_FTZ_F32 + EXEC_STRAIGHT_DIV_F32 : k);
-        return plain < EXEC_STRAIGHT_MIN_F32 ? quotient(c, plain, s, ftz)
-                                             : float_extremum(c, plain == EXEC_STRAIGHT_MIN_F32, s, ftz);
+        if (plain >= EXEC_STRAIGHT_MIN_F32)
+            return float_extremum(c, plain == EXEC_STRAIGHT_MIN_F32, s, ftz);
+        LLVMValueRef result = quotient(c, plain, s, ftz);
+        return k == EXEC_STRAIGHT_DIV_FTZ_F32 ? flushed_quotient(c, i, result) : result;
     }
+    if (k >= EXEC_STRAIGHT_ADD_F64 && k <= EXEC_STRAIGHT_CVT_F64_U32)
+        return double_operation(c, i, s);
     if (k == EXEC_STRAIGHT_LOP3_32)
         return by_table(c, (uint32_t)i->offset & 0xff, s, 3);
     if (k == EXEC_STRAIGHT_SELP_32 || k == EXEC_STRAIGHT_SELP_64)

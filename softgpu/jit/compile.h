@@ -11,6 +11,7 @@
  *   emit.c        the walk over the instructions: branches, the budget, calls of the interpreter
  *   forms.c       which rows arithmetic has
  *   arithmetic.c  what it becomes
+ *   doubles.c     that of f64
  *   functions.c   other arithmetic: calls of the interpreter's functions
  *   access.c      accesses of memory: the usual case inline
  *   lanes.c       and lane by lane in other cases; the interpreter does what is left
@@ -192,8 +193,8 @@ LLVMValueRef splat(struct compiler *, LLVMValueRef);
 /* Of f32: any NaN becomes 0x7fffffff. */
 LLVMValueRef canonical(struct compiler *, LLVMValueRef bits);
 
-/* forms.c: the rows of arithmetic that has code here. */
-struct arithmetic_form { enum row_bits d, s[3]; bool selects; };
+/* forms.c: the rows of arithmetic that has code here. calls: its code may call the function of softgpu/alu. */
+struct arithmetic_form { enum row_bits d, s[3]; bool selects, calls; };
 const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *);
 
 /* arithmetic.c: a function of rows. false: it is none that is known here. */
@@ -203,6 +204,8 @@ bool emit_arithmetic(struct compiler *, const struct exec_insn *);
 void functions_begin(struct compiler *);
 /* false: it is no function of softgpu/alu. */
 bool emit_function(struct compiler *, const struct exec_insn *);
+/* The row that the function gives, if one of these lanes (i1 each) takes part, which is rare; else `value`. */
+LLVMValueRef function_where(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, LLVMValueRef value);
 
 /* access.c: false, as above. */
 bool emit_access(struct compiler *, const struct exec_insn *);

@@ -9,6 +9,9 @@
 #define OF1 { ROW_32, { ROW_32 }, false }
 #define WIDE { ROW_64, { ROW_32, ROW_32 }, false }
 #define OF_64_32 { ROW_64, { ROW_64, ROW_32 }, false }
+#define F64_1 { ROW_64, { ROW_64 }, .calls = true }
+#define F64_2 { ROW_64, { ROW_64, ROW_64 }, .calls = true }
+#define CMP_64 { P, { ROW_64, ROW_64 }, false }
 #define IS(name) [EXEC_STRAIGHT_##name]
 
 static const struct arithmetic_form forms[EXEC_STRAIGHT_COUNT] = {
@@ -32,10 +35,20 @@ static const struct arithmetic_form forms[EXEC_STRAIGHT_COUNT] = {
     IS(EQ_F32) = CMP, IS(NE_F32) = CMP, IS(LT_F32) = CMP, IS(LE_F32) = CMP, IS(GT_F32) = CMP, IS(GE_F32) = CMP,
     IS(EQU_F32) = CMP, IS(NEU_F32) = CMP, IS(LTU_F32) = CMP, IS(LEU_F32) = CMP, IS(GTU_F32) = CMP, IS(GEU_F32) = CMP,
     IS(DIV_F32) = OF2, IS(RCP_F32) = OF1, IS(SQRT_F32) = OF1, IS(RSQRT_F32) = OF1, IS(MIN_F32) = OF2, IS(MAX_F32) = OF2,
-    IS(DIV_FTZ_F32) = OF2, IS(RCP_FTZ_F32) = OF1, IS(SQRT_FTZ_F32) = OF1, IS(RSQRT_FTZ_F32) = OF1,
+    IS(DIV_FTZ_F32) = { ROW_32, { ROW_32, ROW_32 }, .calls = true },
+    IS(RCP_FTZ_F32) = OF1, IS(SQRT_FTZ_F32) = OF1, IS(RSQRT_FTZ_F32) = OF1,
     IS(MIN_FTZ_F32) = OF2, IS(MAX_FTZ_F32) = OF2, IS(SAT_F32) = OF1, IS(LOP3_32) = OF3, IS(CUT_16) = OF1,
     IS(MUL_WIDE_U16) = OF2,
     IS(COPY_32) = OF1, IS(COPY_64) = { ROW_64, { ROW_64 }, false },
+    IS(ADD_F64) = F64_2, IS(SUB_F64) = F64_2, IS(MUL_F64) = F64_2, IS(DIV_F64) = F64_2, IS(RCP_F64) = F64_1,
+    IS(SQRT_F64) = F64_1, IS(FMA_F64) = { ROW_64, { ROW_64, ROW_64, ROW_64 }, .calls = true },
+    IS(NEG_F64) = { ROW_64, { ROW_64 }, false }, IS(ABS_F64) = { ROW_64, { ROW_64 }, false },
+    IS(MIN_F64) = OF2_64, IS(MAX_F64) = OF2_64,
+    IS(EQ_F64) = CMP_64, IS(NE_F64) = CMP_64, IS(LT_F64) = CMP_64, IS(LE_F64) = CMP_64, IS(GT_F64) = CMP_64,
+    IS(GE_F64) = CMP_64, IS(EQU_F64) = CMP_64, IS(NEU_F64) = CMP_64, IS(LTU_F64) = CMP_64, IS(LEU_F64) = CMP_64,
+    IS(GTU_F64) = CMP_64, IS(GEU_F64) = CMP_64,
+    IS(CVT_F64_F32) = { ROW_64, { ROW_32 }, false }, IS(CVT_F32_F64) = { ROW_32, { ROW_64 }, false },
+    IS(CVT_F64_S32) = { ROW_64, { ROW_32 }, false }, IS(CVT_F64_U32) = { ROW_64, { ROW_32 }, false },
 };
 
 const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *i)

@@ -60,6 +60,39 @@ static void set_operands(struct compiler *c, const struct exec_insn *i, unsigned
         store_to(c, predicate_read(c, EXEC_PRED_CARRY, 0), predicate(c, CALL_CARRY), 4);
 }
 
+static void call(struct compiler *c, const struct exec_insn *i, unsigned writes)
+{
+    set_operands(c, i, writes);
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->context), &c->i64, 1, false);
+    LLVMValueRef function = LLVMBuildIntToPtr(c->builder, constant_64(c, (uintptr_t)i->alu), LLVMPointerType(type, 0),
+                                              ""), rows = address(c, c->call_rows, 0);
+    LLVMBuildCall2(c->builder, type, function, &rows, 1, "");
+}
+
+static LLVMValueRef result(struct compiler *c, LLVMTypeRef type)
+{
+    return load_from(c, type, address(c, c->call_result, 0), 64);
+}
+
+LLVMValueRef function_where(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMValueRef value)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef mask = LLVMBuildBitCast(b, lanes, c->i32, "");
+    if (c->places)
+        mask = LLVMBuildAnd(b, mask, active_lanes(c), "");
+    LLVMBasicBlockRef usual = LLVMGetInsertBlock(b), rare = block_new(c, "rare"), behind = block_new(c, "behind");
+    branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, mask, constant_32(c, 0), ""), behind, rare);
+    LLVMPositionBuilderAtEnd(b, rare);
+    call(c, i, EXEC_ALU_ROW);
+    LLVMValueRef other = result(c, LLVMTypeOf(value));
+    LLVMBuildBr(b, behind);
+    LLVMPositionBuilderAtEnd(b, behind);
+    LLVMValueRef phi = LLVMBuildPhi(b, LLVMTypeOf(value), "");
+    LLVMAddIncoming(phi, &value, &usual, 1);
+    LLVMAddIncoming(phi, &other, &rare, 1);
+    return phi;
+}
+
 bool emit_function(struct compiler *c, const struct exec_insn *i)
 {
     LLVMBuilderRef b = c->builder;
@@ -76,15 +109,11 @@ bool emit_function(struct compiler *c, const struct exec_insn *i)
         LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, lanes_that_act(c, i), constant_32(c, 0), ""), behind, some);
         LLVMPositionBuilderAtEnd(b, some);
     }
-    set_operands(c, i, writes);
-    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->context), &c->i64, 1, false);
-    LLVMValueRef function = LLVMBuildIntToPtr(b, constant_64(c, (uintptr_t)i->alu), LLVMPointerType(type, 0), ""),
-                 rows = address(c, c->call_rows, 0);
-    LLVMBuildCall2(b, type, function, &rows, 1, "");
+    call(c, i, writes);
     if (writes & EXEC_ALU_CARRY)
         row_put(c, i, EXEC_PRED_CARRY, ROW_PREDICATE, load_from(c, c->i32, predicate(c, CALL_CARRY), 4));
     if (writes & EXEC_ALU_ROW)
-        row_put(c, i, i->d, bits, load_from(c, bits == ROW_64 ? c->row64 : c->row32, address(c, c->call_result, 0), 64));
+        row_put(c, i, i->d, bits, result(c, bits == ROW_64 ? c->row64 : c->row32));
     if (writes & EXEC_ALU_Q)
         row_put(c, i, i->q, ROW_PREDICATE, load_from(c, c->i32, predicate(c, CALL_Q), 4));
     if (writes & EXEC_ALU_P)

@@ -28,7 +28,7 @@ static bool fits(const struct exec_insn *i)
     if (i->straight == EXEC_STRAIGHT_GUARDED)
         return false;
     if (form)
-        return form->d != ROW_PREDICATE && !form->selects;
+        return form->d != ROW_PREDICATE && !form->selects && !form->calls;
     return i->known == EXEC_STRAIGHT_PARAM || i->known == EXEC_STRAIGHT_SPLIT || i->known == EXEC_STRAIGHT_JOIN ||
            (run_load_elements(i) && (i->s[0] & 3) == EXEC_BASE_FRAME && i->offset > -RUN_OFFSET &&
             i->offset < RUN_OFFSET);

@@ -304,6 +304,15 @@ static const char *const lines[] = {
     "setp.gtu.f32 p2, f4, f5;", "setp.geu.f32 p2, f4, f5;", "@p1 setp.lt.f32 p2, f4, f6;", "@!p1 xor.b64 a8, a8, a9;",
     "add.cc.u32 r4, r4, r5;", "addc.u32 r5, r5, r6;", "and.pred p2, p2, p1;", "@p1 not.pred p2, p2;",
     "xor.pred p2, p1, !p2;", "mov.b64 {r4, r5}, a8;", "mov.b64 a9, {r5, r6};", "add.f64 d4, d4, d5;",
+    "add.rn.f64 d5, d6, d4;", "sub.f64 d6, d4, d5;", "sub.rn.f64 d4, d5, d4;", "mul.f64 d5, d4, d6;",
+    "mul.rn.f64 d6, d6, d5;", "fma.rn.f64 d4, d5, d6, d4;", "div.rn.f64 d5, d4, d6;", "rcp.rn.f64 d6, d4;",
+    "sqrt.rn.f64 d4, d5;", "neg.f64 d5, d6;", "abs.f64 d6, d5;", "min.f64 d4, d5, d6;", "max.f64 d5, d4, d6;",
+    "setp.eq.f64 p2, d4, d5;", "setp.ne.f64 p2, d4, d6;", "setp.lt.f64 p2, d5, d6;", "setp.le.f64 p2, d4, d5;",
+    "setp.gt.f64 p2, d5, d4;", "setp.ge.f64 p2, d6, d6;", "setp.equ.f64 p2, d4, d5;", "setp.neu.f64 p2, d4, d4;",
+    "setp.ltu.f64 p2, d4, d6;", "setp.leu.f64 p2, d5, d4;", "setp.gtu.f64 p2, d6, d5;", "setp.geu.f64 p2, d5, d5;",
+    "cvt.f64.f32 d4, f4;", "cvt.rn.f32.f64 f5, d5;", "cvt.rn.f64.s32 d6, r4;", "cvt.rn.f64.u32 d4, r5;",
+    "mov.b64 d5, a8;", "mov.b64 d6, a9;",
+    "@p1 mul.f64 d4, d4, d5;", "@!p2 fma.rn.f64 d5, d6, d4, d5;",
     "lop3.b32 r4, r4, r5, r6, 0x96;", "prmt.b32 r5, r4, r6, 0x3715;", "mul.hi.u32 r4, r5, r6;",
     "ld.param.u32 r5, [where];", "ld.param.u64 a9, [out];", "@p1 add.s32 r4, r4, 3;", "@p2 mov.b32 r5, r6;",
     "div.rn.f32 f4, f5, f6;", "div.rn.ftz.f32 f5, f6, f4;", "div.full.f32 f4, f4, f6;", "div.full.ftz.f32 f6, f4, f5;",
@@ -323,7 +332,8 @@ static uint32_t any_word(void)
 {
     static const uint32_t words[] = { 0, 1, 2, 31, 32, 33, 63, 64, 0x80000000, 0x7fffffff, 0xffffffff, 0x00000001,
                                       0x807fffff, 0x00800000, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345,
-                                      0x7f800001, 0x3f800000, 0xbf800000, 0x7f7fffff };
+                                      0x7f800001, 0x3f800000, 0xbf800000, 0x7f7fffff, 0x00ffffff, 0x40000000,
+                                      0x7ff00000, 0xfff80000, 0x7ff80001, 0xfff00000, 0x3ff00000, 0x000fffff };
     return any(2) ? words[any(sizeof words / sizeof *words)] : any(UINT32_MAX);
 }
 
@@ -333,7 +343,8 @@ static const char *random_kernel(void)
 {
     static char ptx[TEXT];
     size_t n = (size_t)snprintf(ptx, sizeof ptx, "%s%s%s\nAGAIN:\n", START,
-                                "mov.b32 f5, r5; mov.b32 f6, r6; setp.lt.u32 p2, r4, r5;",
+                                "mov.b32 f5, r5; mov.b32 f6, r6; mov.b64 d4, a8; mov.b64 d5, a9; mov.b64 d6, {r6, r7};\n"
+                                "setp.lt.u32 p2, r4, r5;",
                                 any(2) ? "mov.u32 r20, 3;" : "shr.u32 r20, r6, 29; max.u32 r20, r20, 1;");
     for (int part = 0; part < 3; part++) {
         n += (size_t)snprintf(ptx + n, sizeof ptx - n, "@%sp%u bra OVER%d;\n", any(2) ? "!" : "", 1 + any(2), part);
@@ -346,7 +357,9 @@ static const char *random_kernel(void)
     }
     (void)snprintf(ptx + n, sizeof ptx - n, "%s%s",
                    "NEXT: sub.u32 r20, r20, 1; setp.ne.u32 p3, r20, 0; @p3 bra AGAIN;\nDONE:\n"
-                   "mov.b32 r13, f5; xor.b32 r6, r6, r13; mov.b32 r13, f6; xor.b32 r5, r5, r13;\n", END);
+                   "mov.b32 r13, f5; xor.b32 r6, r6, r13; mov.b32 r13, f6; xor.b32 r5, r5, r13;\n"
+                   "mov.b64 a10, d4; xor.b64 a8, a8, a10; mov.b64 a10, d5; mov.b64 a11, d6;\n"
+                   "mad.lo.u64 a10, a10, 77, a11; xor.b64 a9, a9, a10;\n", END);
     return ptx;
 }
 
