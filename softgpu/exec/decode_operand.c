@@ -153,6 +153,18 @@ static int special_value(struct exec_decoder *d, const struct ptx_operand *o, ex
                                              .known = EXEC_STRAIGHT_SPECIAL });
 }
 
+/* What a row of bits of one size becomes in another size. */
+static uint8_t fitted_as(size_t from, size_t to)
+{
+    if (to == 8)
+        return from < 8 ? EXEC_STRAIGHT_EXTEND_U32 : EXEC_STRAIGHT_ROWS_1;
+    if (from == 8)
+        return to == 4 ? EXEC_STRAIGHT_CUT_64 : to == 2 ? EXEC_STRAIGHT_CUT_64_16 : EXEC_STRAIGHT_ROWS_1;
+    if (from > 8 || to > 8)
+        return EXEC_STRAIGHT_ROWS_1;
+    return to > from ? EXEC_STRAIGHT_COPY_32 : to == 2 ? EXEC_STRAIGHT_CUT_16 : EXEC_STRAIGHT_CUT_8;
+}
+
 /* Makes a row of type `from` one of type `to`, where their sizes differ. */
 static int fit(struct exec_decoder *d, enum ptx_type from, enum ptx_type to, exec_source *s)
 {
@@ -170,7 +182,9 @@ static int fit(struct exec_decoder *d, enum ptx_type from, enum ptx_type to, exe
                            .s = { *s },
                            .source_count = 1,
                            .d = row,
-                           .cell = (uint8_t)decode_cell(to) };
+                           .cell = (uint8_t)decode_cell(to),
+                           .straight = EXEC_STRAIGHT_ROWS_1,
+                           .known = fitted_as(ptx_type_size(from), ptx_type_size(to)) };
     *s = row | EXEC_BASE_FRAME;
     return decode_put(d, n);
 }

@@ -63,6 +63,18 @@ static void run_alu(struct exec_warp *w, const struct exec_insn *i)
         exec_pred_write(w, EXEC_PRED_CARRY, carry);
 }
 
+/* What setp does with a comparison: of `kind`. */
+static uint8_t combination_of(const struct exec_decoder *d)
+{
+    if (strcmp(d->in->opcode, "setp"))
+        return 0;
+    const unsigned combined = decode_has(d, "and")   ? EXEC_ALU_AND
+                              : decode_has(d, "or")  ? EXEC_ALU_OR
+                              : decode_has(d, "xor") ? EXEC_ALU_XOR
+                                                     : 0;
+    return (uint8_t)(combined | (decode_has(d, "ftz") ? EXEC_ALU_FLUSHED : 0));
+}
+
 int decode_arithmetic(struct exec_decoder *d)
 {
     const struct ptx_instruction *in = d->in;
@@ -151,11 +163,10 @@ int decode_arithmetic(struct exec_decoder *d)
                         : n.run == exec_run_alu_row  ? EXEC_STRAIGHT_ROWS_P
                         : n.run == run_compare       ? EXEC_STRAIGHT_COMPARE
                                                      : EXEC_STRAIGHT_NONE;
-    n.known = otherwise == EXEC_STRAIGHT_NONE ? EXEC_STRAIGHT_ALU
-              : resize                        ? otherwise
-                                              : exec_straight_of(in, otherwise);
-    if (!resize)
-        n.straight = n.known < EXEC_STRAIGHT_COMPILED ? n.known : otherwise;
+    const uint8_t combination = combination_of(d);
+    n.kind |= combination;
+    n.known = otherwise == EXEC_STRAIGHT_NONE ? EXEC_STRAIGHT_ALU : exec_straight_of(in, otherwise);
+    n.straight = n.known < EXEC_STRAIGHT_COMPILED && !combination ? n.known : otherwise;
     if (!resize)
         return decode_put_guarded(d, n);
     sg_alu_function *change = sg_alu_resize(alu.destination_type, declared);
@@ -170,7 +181,8 @@ int decode_arithmetic(struct exec_decoder *d)
                                .d = n.d,
                                .cell = (uint8_t)decode_cell(declared),
                                .in = EXEC_PRED_FALSE,
-                               .known = EXEC_STRAIGHT_ROWS_P };
+                               .straight = EXEC_STRAIGHT_ROWS_1,
+                               .known = EXEC_STRAIGHT_ROWS_1 };
     n.d = decode_temp(d);
     after.s[0] = n.d | EXEC_BASE_FRAME;
     return decode_put_guarded(d, n) || decode_put_guarded(d, after) ? -1 : 0;

@@ -93,14 +93,73 @@ static const struct { const char *text; uint8_t operation; } operations[] = {
     { "setp.gtu.f64", EXEC_STRAIGHT_GTU_F64 },        { "setp.geu.f64", EXEC_STRAIGHT_GEU_F64 },
     { "cvt.f64.f32", EXEC_STRAIGHT_CVT_F64_F32 },     { "cvt.rn.f32.f64", EXEC_STRAIGHT_CVT_F32_F64 },
     { "cvt.rn.f64.s32", EXEC_STRAIGHT_CVT_F64_S32 },  { "cvt.rn.f64.u32", EXEC_STRAIGHT_CVT_F64_U32 },
+    { "setp.eq.s64", EXEC_STRAIGHT_EQ_64 },           { "setp.eq.u64", EXEC_STRAIGHT_EQ_64 },
+    { "setp.eq.b64", EXEC_STRAIGHT_EQ_64 },           { "setp.ne.s64", EXEC_STRAIGHT_NE_64 },
+    { "setp.ne.u64", EXEC_STRAIGHT_NE_64 },           { "setp.ne.b64", EXEC_STRAIGHT_NE_64 },
+    { "setp.lt.s64", EXEC_STRAIGHT_LT_S64 },          { "setp.le.s64", EXEC_STRAIGHT_LE_S64 },
+    { "setp.gt.s64", EXEC_STRAIGHT_GT_S64 },          { "setp.ge.s64", EXEC_STRAIGHT_GE_S64 },
+    { "setp.lt.u64", EXEC_STRAIGHT_LT_U64 },          { "setp.le.u64", EXEC_STRAIGHT_LE_U64 },
+    { "setp.gt.u64", EXEC_STRAIGHT_GT_U64 },          { "setp.ge.u64", EXEC_STRAIGHT_GE_U64 },
+    /* of 16 bits, above which cells have zeros */
+    { "setp.eq.s16", EXEC_STRAIGHT_EQ_32 },           { "setp.eq.u16", EXEC_STRAIGHT_EQ_32 },
+    { "setp.eq.b16", EXEC_STRAIGHT_EQ_32 },           { "setp.ne.s16", EXEC_STRAIGHT_NE_32 },
+    { "setp.ne.u16", EXEC_STRAIGHT_NE_32 },           { "setp.ne.b16", EXEC_STRAIGHT_NE_32 },
+    { "setp.lt.u16", EXEC_STRAIGHT_LT_U32 },          { "setp.le.u16", EXEC_STRAIGHT_LE_U32 },
+    { "setp.gt.u16", EXEC_STRAIGHT_GT_U32 },          { "setp.ge.u16", EXEC_STRAIGHT_GE_U32 },
+    { "setp.lt.s16", EXEC_STRAIGHT_LT_S16 },          { "setp.le.s16", EXEC_STRAIGHT_LE_S16 },
+    { "setp.gt.s16", EXEC_STRAIGHT_GT_S16 },          { "setp.ge.s16", EXEC_STRAIGHT_GE_S16 },
+    { "and.b16", EXEC_STRAIGHT_AND_32 },              { "or.b16", EXEC_STRAIGHT_OR_32 },
+    { "xor.b16", EXEC_STRAIGHT_XOR_32 },              { "not.b16", EXEC_STRAIGHT_NOT_16 },
+    { "selp.b16", EXEC_STRAIGHT_SELP_32 },            { "selp.u16", EXEC_STRAIGHT_SELP_32 },
+    { "selp.s16", EXEC_STRAIGHT_SELP_32 },            { "min.u16", EXEC_STRAIGHT_MIN_U32 },
+    { "max.u16", EXEC_STRAIGHT_MAX_U32 },             { "min.s16", EXEC_STRAIGHT_MIN_S16 },
+    { "max.s16", EXEC_STRAIGHT_MAX_S16 },             { "shr.u16", EXEC_STRAIGHT_SHR_U32 },
+    { "shr.b16", EXEC_STRAIGHT_SHR_U32 },             { "shr.s16", EXEC_STRAIGHT_SHR_S16 },
+    { "shl.b16", EXEC_STRAIGHT_SHL_16 },              { "add.s16", EXEC_STRAIGHT_ADD_16 },
+    { "add.u16", EXEC_STRAIGHT_ADD_16 },              { "sub.s16", EXEC_STRAIGHT_SUB_16 },
+    { "sub.u16", EXEC_STRAIGHT_SUB_16 },              { "mul.lo.s16", EXEC_STRAIGHT_MUL_LO_16 },
+    { "mul.lo.u16", EXEC_STRAIGHT_MUL_LO_16 },        { "mul.wide.s16", EXEC_STRAIGHT_MUL_WIDE_S16 },
+    { "cvt.u32.u16", EXEC_STRAIGHT_COPY_32 },         { "cvt.s32.u16", EXEC_STRAIGHT_COPY_32 },
+    { "cvt.u64.u16", EXEC_STRAIGHT_EXTEND_U32 },      { "cvt.s64.u16", EXEC_STRAIGHT_EXTEND_U32 },
+    { "cvt.s64.u32", EXEC_STRAIGHT_EXTEND_U32 },      { "cvt.u64.s32", EXEC_STRAIGHT_EXTEND_S32 },
+    { "cvt.s32.s64", EXEC_STRAIGHT_CUT_64 },          { "cvt.u32.s64", EXEC_STRAIGHT_CUT_64 },
+    { "cvt.s32.u64", EXEC_STRAIGHT_CUT_64 },          { "cvt.u16.u64", EXEC_STRAIGHT_CUT_64_16 },
+    { "cvt.u16.s32", EXEC_STRAIGHT_CUT_16 },          { "cvt.s16.s32", EXEC_STRAIGHT_CUT_16 },
+    { "cvt.s16.u32", EXEC_STRAIGHT_CUT_16 },          { "cvt.u8.u16", EXEC_STRAIGHT_CUT_8 },
+    { "cvt.u8.u32", EXEC_STRAIGHT_CUT_8 },            { "cvt.u16.u8", EXEC_STRAIGHT_CUT_8 },
+    { "cvt.u32.u8", EXEC_STRAIGHT_CUT_8 },            { "cvt.s32.u8", EXEC_STRAIGHT_CUT_8 },
+    { "cvt.s32.s16", EXEC_STRAIGHT_SIGN_16 },         { "cvt.s32.s8", EXEC_STRAIGHT_SIGN_8 },
+    { "cvt.s16.s8", EXEC_STRAIGHT_SIGN_8_16 },        { "cvt.rn.f32.u16", EXEC_STRAIGHT_CVT_F32_U32 },
+    { "min.s64", EXEC_STRAIGHT_MIN_S64 },             { "max.s64", EXEC_STRAIGHT_MAX_S64 },
+    { "min.u64", EXEC_STRAIGHT_MIN_U64 },             { "max.u64", EXEC_STRAIGHT_MAX_U64 },
+    { "neg.s64", EXEC_STRAIGHT_NEG_64 },              { "not.b64", EXEC_STRAIGHT_NOT_64 },
+    { "abs.s32", EXEC_STRAIGHT_ABS_32 },              { "abs.s64", EXEC_STRAIGHT_ABS_64 },
+    { "mad.lo.s64", EXEC_STRAIGHT_MAD_LO_64 },        { "mad.lo.u64", EXEC_STRAIGHT_MAD_LO_64 },
+    { "bfe.u32", EXEC_STRAIGHT_BFE_U32 },             { "bfe.s32", EXEC_STRAIGHT_BFE_S32 },
+    { "bfi.b32", EXEC_STRAIGHT_BFI_32 },              { "brev.b32", EXEC_STRAIGHT_BREV_32 },
+    { "popc.b32", EXEC_STRAIGHT_POPC_32 },            { "popc.b64", EXEC_STRAIGHT_POPC_64 },
+    { "clz.b32", EXEC_STRAIGHT_CLZ_32 },              { "clz.b64", EXEC_STRAIGHT_CLZ_64 },
+    { "shf.l.wrap.b32", EXEC_STRAIGHT_SHF_L_WRAP },   { "shf.l.clamp.b32", EXEC_STRAIGHT_SHF_L_CLAMP },
+    { "shf.r.wrap.b32", EXEC_STRAIGHT_SHF_R_WRAP },   { "shf.r.clamp.b32", EXEC_STRAIGHT_SHF_R_CLAMP },
+    { "prmt.b32", EXEC_STRAIGHT_PRMT },               { "dp4a.u32.u32", EXEC_STRAIGHT_DP4A_UU },
+    { "dp4a.u32.s32", EXEC_STRAIGHT_DP4A_US },        { "dp4a.s32.u32", EXEC_STRAIGHT_DP4A_SU },
+    { "dp4a.s32.s32", EXEC_STRAIGHT_DP4A_SS },
 };
+
+/* What setp does beside the comparison, which `kind` says. */
+static bool is_beside(const struct ptx_instruction *in, const char *modifier)
+{
+    return !strcmp(in->opcode, "setp") && (!strcmp(modifier, "and") || !strcmp(modifier, "or") ||
+                                           !strcmp(modifier, "xor") || !strcmp(modifier, "ftz"));
+}
 
 uint8_t exec_straight_of(const struct ptx_instruction *in, uint8_t otherwise)
 {
     char text[64];
     size_t n = (size_t)snprintf(text, sizeof text, "%s", in->opcode);
     for (uint32_t k = 0; k < in->modifier_count && n < sizeof text; k++)
-        n += (size_t)snprintf(text + n, sizeof text - n, ".%s", in->modifiers[k]);
+        if (!is_beside(in, in->modifiers[k]))
+            n += (size_t)snprintf(text + n, sizeof text - n, ".%s", in->modifiers[k]);
     for (size_t k = 0; k < sizeof operations / sizeof *operations; k++)
         if (!strcmp(text, operations[k].text))
             return operations[k].operation;

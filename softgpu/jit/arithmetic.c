@@ -120,53 +120,9 @@ static LLVMValueRef saturated(struct compiler *c, LLVMValueRef bits)
     return LLVMBuildSelect(b, none, zero, most, "");
 }
 
-/* ---- integers ---- */
+/* ---- other operations ---- */
 
-/* Of n operands: the table has 2^n bits, its upper half where the first operand's bit is 1. */
-static LLVMValueRef by_table(struct compiler *c, uint32_t table, LLVMValueRef *s, unsigned n)
-{
-    LLVMBuilderRef b = c->builder;
-    const uint32_t half = 1u << n >> 1, low = table & ((1u << half) - 1);
-    if (!n)
-        return splat_32(c, table & 1 ? UINT32_MAX : 0);
-    LLVMValueRef where_0 = by_table(c, low, s + 1, n - 1), where_1 = by_table(c, table >> half, s + 1, n - 1);
-    return LLVMBuildOr(b, LLVMBuildAnd(b, s[0], where_1, ""),
-                       LLVMBuildAnd(b, LLVMBuildNot(b, s[0], ""), where_0, ""), "");
-}
-
-/* count: of 32 bits; at `bits` and more, nothing is left (of a value with a sign: the sign). */
-static LLVMValueRef shift(struct compiler *c, LLVMOpcode opcode, LLVMValueRef a, LLVMValueRef count, uint32_t bits)
-{
-    LLVMBuilderRef b = c->builder;
-    LLVMValueRef far = LLVMBuildICmp(b, LLVMIntUGE, count, splat_32(c, bits), "");
-    LLVMValueRef near = LLVMBuildAnd(b, count, splat_32(c, bits - 1), "");
-    if (opcode == LLVMAShr)
-        near = LLVMBuildSelect(b, far, splat_32(c, bits - 1), near, "");
-    if (bits == 64)
-        near = LLVMBuildZExt(b, near, c->row64, "");
-    LLVMValueRef result = LLVMBuildBinOp(b, opcode, a, near, "");
-    return opcode == LLVMAShr ? result : LLVMBuildSelect(b, far, LLVMConstNull(LLVMTypeOf(a)), result, "");
-}
-
-static LLVMValueRef extremum(struct compiler *c, LLVMIntPredicate first_wins, LLVMValueRef a, LLVMValueRef b)
-{
-    return LLVMBuildSelect(c->builder, LLVMBuildICmp(c->builder, first_wins, a, b, ""), a, b, "");
-}
-
-static LLVMValueRef wide_product(struct compiler *c, bool sign, LLVMValueRef a, LLVMValueRef b)
-{
-    LLVMOpcode extend = sign ? LLVMSExt : LLVMZExt;
-    return LLVMBuildMul(c->builder, LLVMBuildCast(c->builder, extend, a, c->row64, ""),
-                        LLVMBuildCast(c->builder, extend, b, c->row64, ""), "");
-}
-
-static LLVMValueRef upper_half(struct compiler *c, LLVMValueRef product)
-{
-    LLVMValueRef high = LLVMBuildLShr(c->builder, product, splat(c, constant_64(c, 32)), "");
-    return LLVMBuildTrunc(c->builder, high, c->row32, "");
-}
-
-/* Of one operand: conversions and signs. NULL: none of these. */
+/* Conversions and signs. NULL: none of these. */
 static LLVMValueRef conversion(struct compiler *c, uint8_t operation, LLVMValueRef a)
 {
     LLVMBuilderRef b = c->builder;
@@ -177,57 +133,11 @@ static LLVMValueRef conversion(struct compiler *c, uint8_t operation, LLVMValueR
     case EXEC_STRAIGHT_ABS_F32:
         return LLVMBuildSelect(b, is_nan(c, a), splat_32(c, 0x7fffffff),
                                LLVMBuildAnd(b, a, splat_32(c, 0x7fffffff), ""), "");
-    case EXEC_STRAIGHT_NEG_32: return LLVMBuildNeg(b, a, "");
     case EXEC_STRAIGHT_CVT_F32_S32: return LLVMBuildBitCast(b, LLVMBuildSIToFP(b, a, c->floats, ""), c->row32, "");
     case EXEC_STRAIGHT_CVT_F32_U32: return LLVMBuildBitCast(b, LLVMBuildUIToFP(b, a, c->floats, ""), c->row32, "");
-    case EXEC_STRAIGHT_EXTEND_U32: return LLVMBuildZExt(b, a, c->row64, "");
-    case EXEC_STRAIGHT_EXTEND_S32: return LLVMBuildSExt(b, a, c->row64, "");
-    case EXEC_STRAIGHT_CUT_64: return LLVMBuildTrunc(b, a, c->row32, "");
-    case EXEC_STRAIGHT_NOT_32: return LLVMBuildNot(b, a, "");
-    case EXEC_STRAIGHT_CUT_16: return LLVMBuildAnd(b, a, splat_32(c, 0xffff), "");
     case EXEC_STRAIGHT_SAT_F32: return saturated(c, a);
-    case EXEC_STRAIGHT_COPY_32: case EXEC_STRAIGHT_COPY_64: return a;
     default: return NULL;
     }
-}
-
-static LLVMValueRef integer_operation(struct compiler *c, uint8_t operation, LLVMValueRef *s)
-{
-    LLVMBuilderRef b = c->builder;
-    switch (operation) {
-    case EXEC_STRAIGHT_ADD_32: case EXEC_STRAIGHT_ADD_64: return LLVMBuildAdd(b, s[0], s[1], "");
-    case EXEC_STRAIGHT_SUB_32: case EXEC_STRAIGHT_SUB_64: return LLVMBuildSub(b, s[0], s[1], "");
-    case EXEC_STRAIGHT_MUL_LO_32: case EXEC_STRAIGHT_MUL_LO_64: case EXEC_STRAIGHT_MUL_WIDE_U16:
-        return LLVMBuildMul(b, s[0], s[1], "");
-    case EXEC_STRAIGHT_MAD_LO_32: return LLVMBuildAdd(b, LLVMBuildMul(b, s[0], s[1], ""), s[2], "");
-    case EXEC_STRAIGHT_AND_32: case EXEC_STRAIGHT_AND_64: return LLVMBuildAnd(b, s[0], s[1], "");
-    case EXEC_STRAIGHT_OR_32: case EXEC_STRAIGHT_OR_64: return LLVMBuildOr(b, s[0], s[1], "");
-    case EXEC_STRAIGHT_XOR_32: case EXEC_STRAIGHT_XOR_64: return LLVMBuildXor(b, s[0], s[1], "");
-    case EXEC_STRAIGHT_SHL_32: return shift(c, LLVMShl, s[0], s[1], 32);
-    case EXEC_STRAIGHT_SHL_64: return shift(c, LLVMShl, s[0], s[1], 64);
-    case EXEC_STRAIGHT_SHR_U32: return shift(c, LLVMLShr, s[0], s[1], 32);
-    case EXEC_STRAIGHT_SHR_S32: return shift(c, LLVMAShr, s[0], s[1], 32);
-    case EXEC_STRAIGHT_MIN_S32: return extremum(c, LLVMIntSLT, s[0], s[1]);
-    case EXEC_STRAIGHT_MAX_S32: return extremum(c, LLVMIntSGT, s[0], s[1]);
-    case EXEC_STRAIGHT_MIN_U32: return extremum(c, LLVMIntULT, s[0], s[1]);
-    case EXEC_STRAIGHT_MAX_U32: return extremum(c, LLVMIntUGT, s[0], s[1]);
-    case EXEC_STRAIGHT_MUL_WIDE_U32: return wide_product(c, false, s[0], s[1]);
-    case EXEC_STRAIGHT_MUL_WIDE_S32: return wide_product(c, true, s[0], s[1]);
-    case EXEC_STRAIGHT_SHR_U64: return shift(c, LLVMLShr, s[0], s[1], 64);
-    case EXEC_STRAIGHT_SHR_S64: return shift(c, LLVMAShr, s[0], s[1], 64);
-    case EXEC_STRAIGHT_MUL_HI_U32: return upper_half(c, wide_product(c, false, s[0], s[1]));
-    case EXEC_STRAIGHT_MUL_HI_S32: return upper_half(c, wide_product(c, true, s[0], s[1]));
-    case EXEC_STRAIGHT_MAD_WIDE_U32: return LLVMBuildAdd(b, wide_product(c, false, s[0], s[1]), s[2], "");
-    case EXEC_STRAIGHT_MAD_WIDE_S32: return LLVMBuildAdd(b, wide_product(c, true, s[0], s[1]), s[2], "");
-    default: return conversion(c, operation, s[0]);
-    }
-}
-
-static LLVMIntPredicate comparison_of(uint8_t operation)
-{
-    static const LLVMIntPredicate predicates[] = { LLVMIntEQ,  LLVMIntNE,  LLVMIntSLT, LLVMIntSLE, LLVMIntSGT,
-                                                   LLVMIntSGE, LLVMIntULT, LLVMIntULE, LLVMIntUGT, LLVMIntUGE };
-    return predicates[operation - EXEC_STRAIGHT_EQ_32];
 }
 
 LLVMRealPredicate float_predicate(unsigned number)
@@ -238,10 +148,10 @@ LLVMRealPredicate float_predicate(unsigned number)
     return predicates[number];
 }
 
-static LLVMValueRef float_comparison(struct compiler *c, uint8_t operation, LLVMValueRef *s)
+static LLVMValueRef float_comparison(struct compiler *c, uint8_t operation, LLVMValueRef *s, bool ftz)
 {
-    return LLVMBuildFCmp(c->builder, float_predicate(operation - EXEC_STRAIGHT_EQ_F32), to_float(c, s[0], false),
-                         to_float(c, s[1], false), "");
+    return LLVMBuildFCmp(c->builder, float_predicate(operation - EXEC_STRAIGHT_EQ_F32), to_float(c, s[0], ftz),
+                         to_float(c, s[1], ftz), "");
 }
 
 static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVMValueRef *s)
@@ -252,10 +162,8 @@ static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVM
         return float_operation(c, k, s, false);
     if (k >= EXEC_STRAIGHT_ADD_FTZ_F32 && k <= EXEC_STRAIGHT_FMA_FTZ_F32)
         return float_operation(c, (uint8_t)(k - EXEC_STRAIGHT_ADD_FTZ_F32 + EXEC_STRAIGHT_ADD_F32), s, true);
-    if (k >= EXEC_STRAIGHT_EQ_32 && k <= EXEC_STRAIGHT_GE_U32)
-        return LLVMBuildBitCast(b, LLVMBuildICmp(b, comparison_of(k), s[0], s[1], ""), c->i32, "");
     if (k >= EXEC_STRAIGHT_EQ_F32 && k <= EXEC_STRAIGHT_GEU_F32)
-        return LLVMBuildBitCast(b, float_comparison(c, k, s), c->i32, "");
+        return LLVMBuildBitCast(b, float_comparison(c, k, s, i->kind & EXEC_ALU_FLUSHED), c->i32, "");
     if (k >= EXEC_STRAIGHT_DIV_F32 && k <= EXEC_STRAIGHT_MAX_FTZ_F32) {
         const bool ftz = k >= EXEC_STRAIGHT_DIV_FTZ_F32;
         const uint8_t plain = (uint8_t)(ftz ? k - EXEC_STRAIGHT_DIV_FTZ_F32 + EXEC_STRAIGHT_DIV_F32 : k);
@@ -266,11 +174,10 @@ static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVM
     }
     if (k >= EXEC_STRAIGHT_ADD_F64 && k <= EXEC_STRAIGHT_CVT_F64_U32)
         return double_operation(c, i, s);
-    if (k == EXEC_STRAIGHT_LOP3_32)
-        return by_table(c, (uint32_t)i->offset & 0xff, s, 3);
     if (k == EXEC_STRAIGHT_SELP_32 || k == EXEC_STRAIGHT_SELP_64)
         return LLVMBuildSelect(b, lanes_of(c, predicate_read(c, i->in, i->in_flip)), s[0], s[1], "");
-    return integer_operation(c, k, s);
+    LLVMValueRef result = conversion(c, k, s[0]);
+    return result ? result : integer_operation(c, i, s);
 }
 
 /* Do the bits of a NaN among the operands make no difference? */
@@ -281,17 +188,32 @@ static bool takes_raw(uint8_t k)
            k == EXEC_STRAIGHT_ABS_F32 || k == EXEC_STRAIGHT_SAT_F32;
 }
 
+/* What setp makes of a comparison. */
+static LLVMValueRef combined(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes)
+{
+    const unsigned how = i->kind & EXEC_ALU_COMBINED;
+    LLVMValueRef in = how ? predicate_read(c, i->in, i->in_flip) : NULL;
+    return !how                  ? lanes
+           : how == EXEC_ALU_AND ? LLVMBuildAnd(c->builder, lanes, in, "")
+           : how == EXEC_ALU_OR  ? LLVMBuildOr(c->builder, lanes, in, "")
+                                 : LLVMBuildXor(c->builder, lanes, in, "");
+}
+
 bool emit_arithmetic(struct compiler *c, const struct exec_insn *i)
 {
     const struct arithmetic_form *form = arithmetic_form_of(i);
-    LLVMValueRef s[3] = { NULL };
+    LLVMValueRef s[4] = { NULL };
     if (!form)
         return false;
     c->takes_raw = takes_raw(i->known);
-    for (unsigned k = 0; k < 3; k++)
+    for (unsigned k = 0; k < 4; k++)
         if (form->s[k])
             s[k] = row_read(c, i->s[k], form->s[k]);
     c->takes_raw = false;
-    row_put(c, i, form->d == ROW_PREDICATE ? i->p : i->d, form->d, value_of(c, i, s));
+    LLVMValueRef value = value_of(c, i, s);
+    if (form->d == ROW_PREDICATE)
+        row_put(c, i, i->p, ROW_PREDICATE, combined(c, i, value));
+    else
+        row_put(c, i, i->d, form->d, value ? value : function_row(c, i, form->d));
     return true;
 }

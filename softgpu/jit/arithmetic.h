@@ -12,6 +12,8 @@ LLVMValueRef call_intrinsic(struct compiler *, const char *name, LLVMTypeRef, LL
 /* EQ, NE, LT, LE, GT, GE, and these with u, by number. */
 LLVMRealPredicate float_predicate(unsigned number);
 
+/* integers.c. NULL: the function of softgpu/alu has to do it. */
+LLVMValueRef integer_operation(struct compiler *, const struct exec_insn *, LLVMValueRef *s);
 /* doubles.c */
 LLVMValueRef double_operation(struct compiler *, const struct exec_insn *, LLVMValueRef *s);
 

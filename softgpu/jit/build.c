@@ -77,6 +77,20 @@ void begin_some(struct compiler *c, LLVMValueRef lanes, LLVMBasicBlockRef rare, 
     LLVMPositionBuilderAtEnd(b, all);
 }
 
+LLVMValueRef vectors_join(struct compiler *c, LLVMValueRef *parts, unsigned count)
+{
+    LLVMValueRef which[SG_LANES];
+    for (; count > 1; count /= 2) {
+        const unsigned each = LLVMGetVectorSize(LLVMTypeOf(parts[0]));
+        for (unsigned k = 0; k < 2 * each; k++)
+            which[k] = constant_32(c, k);
+        for (unsigned k = 0; k < count / 2; k++)
+            parts[k] = LLVMBuildShuffleVector(c->builder, parts[2 * k], parts[2 * k + 1],
+                                              LLVMConstVector(which, 2 * each), "");
+    }
+    return parts[0];
+}
+
 LLVMValueRef canonical(struct compiler *c, LLVMValueRef bits)
 {
     LLVMValueRef x = LLVMBuildBitCast(c->builder, bits, c->floats, "");

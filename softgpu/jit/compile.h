@@ -12,6 +12,7 @@
  *   forms.c       which rows arithmetic has
  *   arithmetic.c  what it becomes
  *   doubles.c     that of f64
+ *   integers.c    and of integers and bits
  *   functions.c   other arithmetic: calls of the interpreter's functions
  *   access.c      accesses of memory: the usual case inline
  *   lanes.c       and lane by lane in other cases; the interpreter does what is left
@@ -188,13 +189,15 @@ LLVMValueRef store_to(struct compiler *, LLVMValueRef value, LLVMValueRef addres
 void begin_some(struct compiler *, LLVMValueRef lanes, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind);
 /* Notes that the block has read shared memory, where that matters. */
 void note_read(struct compiler *, const struct exec_insn *);
+/* Vectors of equal length, one behind the other; their number is a power of two, and they are overwritten. */
+LLVMValueRef vectors_join(struct compiler *, LLVMValueRef *, unsigned count);
 /* A value in each lane, of 32 or 64 bits. */
 LLVMValueRef splat(struct compiler *, LLVMValueRef);
 /* Of f32: any NaN becomes 0x7fffffff. */
 LLVMValueRef canonical(struct compiler *, LLVMValueRef bits);
 
 /* forms.c: the rows of arithmetic that has code here. calls: its code may call the function of softgpu/alu. */
-struct arithmetic_form { enum row_bits d, s[3]; bool selects, calls; };
+struct arithmetic_form { enum row_bits d, s[4]; bool selects, calls; };
 const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *);
 
 /* arithmetic.c: a function of rows. false: it is none that is known here. */
@@ -204,6 +207,8 @@ bool emit_arithmetic(struct compiler *, const struct exec_insn *);
 void functions_begin(struct compiler *);
 /* false: it is no function of softgpu/alu. */
 bool emit_function(struct compiler *, const struct exec_insn *);
+/* The row that the function of the instruction gives, in all lanes. */
+LLVMValueRef function_row(struct compiler *, const struct exec_insn *, enum row_bits);
 /* The row that the function gives, if one of these lanes (i1 each) takes part, which is rare; else `value`. */
 LLVMValueRef function_where(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, LLVMValueRef value);
 

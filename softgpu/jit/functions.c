@@ -74,6 +74,12 @@ static LLVMValueRef result(struct compiler *c, LLVMTypeRef type)
     return load_from(c, type, address(c, c->call_result, 0), 64);
 }
 
+LLVMValueRef function_row(struct compiler *c, const struct exec_insn *i, enum row_bits bits)
+{
+    call(c, i, EXEC_ALU_ROW);
+    return result(c, bits == ROW_64 ? c->row64 : c->row32);
+}
+
 LLVMValueRef function_where(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMValueRef value)
 {
     LLVMBuilderRef b = c->builder;

@@ -111,9 +111,9 @@ static void note_instruction(struct compiler *c, const struct exec_insn *i)
     if (i->straight == EXEC_STRAIGHT_GUARDED || i->straight == EXEC_STRAIGHT_BRANCH_IF)
         note_predicate(c, i->guard, false);
     if (form) {
-        for (unsigned k = 0; k < 3; k++)
+        for (unsigned k = 0; k < 4; k++)
             note(c, i->s[k], form->s[k], false);
-        if (form->selects)
+        if (form->selects || form->d == ROW_PREDICATE)
             note_predicate(c, i->in, false);
         if (form->d == ROW_PREDICATE)
             note_predicate(c, i->p, true);

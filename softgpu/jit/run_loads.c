@@ -161,21 +161,6 @@ static void load_near(struct compiler *c, const struct exec_insn *i, const struc
     }
 }
 
-/* Vectors of equal length, one behind the other. */
-static LLVMValueRef join(struct compiler *c, LLVMValueRef *parts, unsigned count)
-{
-    LLVMValueRef which[SG_LANES];
-    for (; count > 1; count /= 2) {
-        const unsigned each = LLVMGetVectorSize(LLVMTypeOf(parts[0]));
-        for (unsigned k = 0; k < 2 * each; k++)
-            which[k] = constant_32(c, k);
-        for (unsigned k = 0; k < count / 2; k++)
-            parts[k] = LLVMBuildShuffleVector(c->builder, parts[2 * k], parts[2 * k + 1],
-                                              LLVMConstVector(which, 2 * each), "");
-    }
-    return parts[0];
-}
-
 /* In each block of four elements of a and b: a's elements by the first two numbers, b's by the others. */
 static LLVMValueRef pick(struct compiler *c, LLVMValueRef a, LLVMValueRef b, const unsigned char *from)
 {
@@ -213,7 +198,7 @@ static void load_apart(struct compiler *c, const struct run_loads *g, const stru
         for (unsigned p = 0; p < BLOCK; p++) {
             for (unsigned k = 0; k < blocks; k++)
                 part[k] = load_lane(c, g, x, i, BLOCK * k + p, type);
-            by[p] = join(c, part, blocks);
+            by[p] = vectors_join(c, part, blocks);
         }
         LLVMValueRef xy = pick(c, by[0], by[1], low), xy2 = pick(c, by[2], by[3], low),
                      zu = pick(c, by[0], by[1], high), zu2 = pick(c, by[2], by[3], high);
@@ -228,9 +213,9 @@ static void load_apart(struct compiler *c, const struct run_loads *g, const stru
         for (unsigned k = 0; k < blocks; k++) {
             for (unsigned m = 0; m < 2; m++)
                 pair[m] = load_lane(c, g, x, i, BLOCK * k + 2 * p + m, type);
-            part[k] = join(c, pair, 2);
+            part[k] = vectors_join(c, pair, 2);
         }
-        by[p] = join(c, part, blocks);
+        by[p] = vectors_join(c, part, blocks);
     }
     rows[0] = pick(c, by[0], by[1], even);
     rows[1] = pick(c, by[0], by[1], odd);

@@ -311,7 +311,39 @@ static const char *const lines[] = {
     "setp.gt.f64 p2, d5, d4;", "setp.ge.f64 p2, d6, d6;", "setp.equ.f64 p2, d4, d5;", "setp.neu.f64 p2, d4, d4;",
     "setp.ltu.f64 p2, d4, d6;", "setp.leu.f64 p2, d5, d4;", "setp.gtu.f64 p2, d6, d5;", "setp.geu.f64 p2, d5, d5;",
     "cvt.f64.f32 d4, f4;", "cvt.rn.f32.f64 f5, d5;", "cvt.rn.f64.s32 d6, r4;", "cvt.rn.f64.u32 d4, r5;",
-    "mov.b64 d5, a8;", "mov.b64 d6, a9;",
+    "setp.eq.s64 p2, a8, a9;", "setp.eq.b64 p2, a8, a8;", "setp.ne.u64 p2, a9, a8;", "setp.ne.b64 p2, a8, a9;",
+    "setp.lt.s64 p2, a8, a9;", "setp.le.s64 p2, a9, a8;", "setp.gt.s64 p2, a8, a9;", "setp.ge.s64 p2, a8, a8;",
+    "setp.lt.u64 p2, a8, a9;", "setp.le.u64 p2, a8, a9;", "setp.gt.u64 p2, a9, a8;", "setp.ge.u64 p2, a8, a9;",
+    "setp.eq.s16 p2, h4, h5;", "setp.ne.u16 p2, h5, h6;", "setp.eq.b16 p2, h6, h6;", "setp.lt.u16 p2, h4, h6;",
+    "setp.le.u16 p2, h5, h6;", "setp.gt.u16 p2, h4, h5;", "setp.ge.u16 p2, h6, h4;", "setp.lt.s16 p2, h4, h6;",
+    "setp.le.s16 p2, h5, h6;", "setp.gt.s16 p2, h4, h5;", "setp.ge.s16 p2, h6, h4;",
+    "setp.lt.and.s32 p2, r4, r5, p1;", "setp.gt.or.u32 p2, r5, r6, !p2;", "setp.ne.xor.b64 p2, a8, a9, p2;",
+    "setp.lt.ftz.f32 p2, f4, f5;", "setp.geu.and.ftz.f32 p2, f4, f6, p1;", "setp.gt.or.f64 p2, d4, d5, p1;",
+    "setp.lt.and.s32 p2|p3, r4, r6, p1;", "@p1 setp.eq.or.s32 p2, r5, r4, p2;", "setp.eq.s32 p2|p3, r4, r5;",
+    "setp.lt.xor.s16 p2, h4, h5, p1;", "setp.lo.u32 p2, r4, r6;", "@p2 setp.nan.f32 p2, f4, f5;",
+    "and.b16 h4, h5, h6;", "or.b16 h5, h4, h6;", "xor.b16 h6, h6, h4;", "not.b16 h4, h5;", "selp.b16 h5, h4, h6, p2;",
+    "selp.u16 h4, h4, 7, p1;", "min.u16 h4, h5, h6;", "max.u16 h5, h5, h6;", "min.s16 h6, h4, h5;",
+    "max.s16 h4, h6, h5;", "shr.u16 h5, h4, r7;", "shr.s16 h6, h5, r7;", "shl.b16 h4, h6, r7;", "shr.s16 h5, h5, r5;",
+    "add.s16 h4, h5, h6;", "sub.s16 h5, h4, h6;", "mul.lo.s16 h6, h5, h4;", "mul.lo.u16 h4, h4, 9;",
+    "mul.wide.s16 r4, h4, h5;", "cvt.u32.u16 r5, h5;", "cvt.s32.u16 r6, h6;", "cvt.u64.u16 a8, h4;",
+    "cvt.s64.u32 a9, r4;", "cvt.u64.s32 a8, r5;", "cvt.s32.s64 r4, a8;", "cvt.u32.s64 r5, a9;", "cvt.u16.u64 h5, a8;",
+    "cvt.u16.s32 h6, r5;", "cvt.s16.s32 h4, r6;", "cvt.u8.u32 h5, r4;", "cvt.u16.u8 h6, h5;", "cvt.u32.u8 r4, h4;",
+    "cvt.u32.u8 r5, r6;", "cvt.s32.s16 r6, h5;", "cvt.s32.s8 r4, h6;", "cvt.s32.s8 r5, r4;", "cvt.s16.s8 h4, h5;",
+    "cvt.s8.s32 h5, r4;", "cvt.u8.u16 r6, h4;", "cvt.rn.f32.u16 f4, h4;", "cvt.rn.f32.u8 f5, h5;",
+    "cvt.s64.s8 a8, h5;", "cvt.u64.u8 a9, r5;", "cvt.s64.s16 a8, h6;",
+    "min.s64 a8, a8, a9;", "max.s64 a9, a8, a9;", "min.u64 a9, a9, a8;", "max.u64 a8, a9, a8;", "neg.s64 a8, a9;",
+    "not.b64 a9, a8;", "abs.s32 r4, r5;", "abs.s64 a8, a8;", "mad.lo.s64 a9, a8, a9, a8;",
+    "bfe.u32 r5, r4, r7, r6;", "bfe.s32 r6, r5, 7, r7;", "bfe.s32 r4, r6, r5, r4;", "bfe.u32 r4, r5, 0, 32;",
+    "bfi.b32 r5, r4, r6, r7, 5;", "bfi.b32 r6, r5, r4, 3, r7;", "bfi.b32 r4, r4, r5, r6, r5;", "brev.b32 r5, r5;",
+    "popc.b64 r6, a8;", "clz.b32 r4, r6;", "clz.b64 r5, a9;", "bfind.u32 r6, r4;",
+    "shf.l.wrap.b32 r4, r5, r6, r7;", "shf.l.clamp.b32 r5, r4, r6, r7;", "shf.r.wrap.b32 r6, r4, r5, r7;",
+    "shf.r.clamp.b32 r4, r6, r5, r7;", "shf.l.clamp.b32 r6, r6, r4, r5;", "shf.r.clamp.b32 r5, r4, r5, r6;",
+    "prmt.b32 r4, r5, r6, 0x7531;", "prmt.b32 r5, r4, r6, r7;", "prmt.b32 r6, r4, r5, 0x8f02;",
+    "dp4a.u32.u32 r4, r5, r6, r4;", "dp4a.u32.s32 r5, r4, r6, r5;", "dp4a.s32.u32 r6, r5, r4, r6;",
+    "dp4a.s32.s32 r4, r6, r5, r4;", "@!p1 dp4a.u32.u32 r5, r4, r4, r6;",
+    "ex2.approx.ftz.f32 f4, f5;", "lg2.approx.f32 f5, f6;", "div.u32 r4, r5, r6;", "rem.s32 r5, r4, r6;",
+    "mul.hi.u64 a8, a8, a9;", "fma.rm.f32 f6, f4, f5, f6;", "@p1 add.cc.u32 r4, r4, r6;", "@p2 subc.cc.u32 r5, r5, r4;",
+    "madc.hi.u32 r6, r4, r5, r6;", "mov.b64 d5, a8;", "mov.b64 d6, a9;",
     "@p1 mul.f64 d4, d4, d5;", "@!p2 fma.rn.f64 d5, d6, d4, d5;",
     "lop3.b32 r4, r4, r5, r6, 0x96;", "prmt.b32 r5, r4, r6, 0x3715;", "mul.hi.u32 r4, r5, r6;",
     "ld.param.u32 r5, [where];", "ld.param.u64 a9, [out];", "@p1 add.s32 r4, r4, 3;", "@p2 mov.b32 r5, r6;",
@@ -343,7 +375,8 @@ static const char *random_kernel(void)
 {
     static char ptx[TEXT];
     size_t n = (size_t)snprintf(ptx, sizeof ptx, "%s%s%s\nAGAIN:\n", START,
-                                "mov.b32 f5, r5; mov.b32 f6, r6; mov.b64 d4, a8; mov.b64 d5, a9; mov.b64 d6, {r6, r7};\n"
+                                "mov.b32 f5, r5; mov.b32 f6, r6; cvt.u16.u32 h5, r6; cvt.u16.u32 h6, r7;\n"
+                                "mov.b64 d4, a8; mov.b64 d5, a9; mov.b64 d6, {r6, r7};\n"
                                 "setp.lt.u32 p2, r4, r5;",
                                 any(2) ? "mov.u32 r20, 3;" : "shr.u32 r20, r6, 29; max.u32 r20, r20, 1;");
     for (int part = 0; part < 3; part++) {
@@ -358,7 +391,8 @@ static const char *random_kernel(void)
     (void)snprintf(ptx + n, sizeof ptx - n, "%s%s",
                    "NEXT: sub.u32 r20, r20, 1; setp.ne.u32 p3, r20, 0; @p3 bra AGAIN;\nDONE:\n"
                    "mov.b32 r13, f5; xor.b32 r6, r6, r13; mov.b32 r13, f6; xor.b32 r5, r5, r13;\n"
-                   "mov.b64 a10, d4; xor.b64 a8, a8, a10; mov.b64 a10, d5; mov.b64 a11, d6;\n"
+                   "xor.b16 h4, h4, h5; mad.lo.u16 h4, h4, 77, h6; mov.b64 a10, d4; xor.b64 a8, a8, a10;\n"
+                   "mov.b64 a10, d5; mov.b64 a11, d6;\n"
                    "mad.lo.u64 a10, a10, 77, a11; xor.b64 a9, a9, a10;\n", END);
     return ptx;
 }
