@@ -144,6 +144,13 @@ static const struct { const char *text; uint8_t operation; } operations[] = {
     { "prmt.b32", EXEC_STRAIGHT_PRMT },               { "dp4a.u32.u32", EXEC_STRAIGHT_DP4A_UU },
     { "dp4a.u32.s32", EXEC_STRAIGHT_DP4A_US },        { "dp4a.s32.u32", EXEC_STRAIGHT_DP4A_SU },
     { "dp4a.s32.s32", EXEC_STRAIGHT_DP4A_SS },
+    { "cvt.rni.s32.f32", EXEC_STRAIGHT_RNI_S32 },     { "cvt.rni.u32.f32", EXEC_STRAIGHT_RNI_U32 },
+    { "cvt.rni.f32.f32", EXEC_STRAIGHT_RNI_F32 },     { "cvt.rzi.s32.f32", EXEC_STRAIGHT_RZI_S32 },
+    { "cvt.rzi.u32.f32", EXEC_STRAIGHT_RZI_U32 },     { "cvt.rzi.f32.f32", EXEC_STRAIGHT_RZI_F32 },
+    { "cvt.rmi.s32.f32", EXEC_STRAIGHT_RMI_S32 },     { "cvt.rmi.u32.f32", EXEC_STRAIGHT_RMI_U32 },
+    { "cvt.rmi.f32.f32", EXEC_STRAIGHT_RMI_F32 },     { "cvt.rpi.s32.f32", EXEC_STRAIGHT_RPI_S32 },
+    { "cvt.rpi.u32.f32", EXEC_STRAIGHT_RPI_U32 },     { "cvt.rpi.f32.f32", EXEC_STRAIGHT_RPI_F32 },
+    { "cvt.f32.f16", EXEC_STRAIGHT_CVT_F32_F16 },     { "cvt.rn.f16.f32", EXEC_STRAIGHT_CVT_F16_F32 },
 };
 
 /* What setp does beside the comparison, which `kind` says. */

@@ -174,6 +174,8 @@ static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVM
     }
     if (k >= EXEC_STRAIGHT_ADD_F64 && k <= EXEC_STRAIGHT_CVT_F64_U32)
         return double_operation(c, i, s);
+    if (k >= EXEC_STRAIGHT_RNI_S32 && k <= EXEC_STRAIGHT_CVT_F16_F32)
+        return float_conversion(c, k, s[0]);
     if (k == EXEC_STRAIGHT_SELP_32 || k == EXEC_STRAIGHT_SELP_64)
         return LLVMBuildSelect(b, lanes_of(c, predicate_read(c, i->in, i->in_flip)), s[0], s[1], "");
     LLVMValueRef result = conversion(c, k, s[0]);
@@ -185,7 +187,8 @@ static bool takes_raw(uint8_t k)
 {
     return (k >= EXEC_STRAIGHT_ADD_F32 && k <= EXEC_STRAIGHT_FMA_FTZ_F32) ||
            (k >= EXEC_STRAIGHT_EQ_F32 && k <= EXEC_STRAIGHT_MAX_FTZ_F32) || k == EXEC_STRAIGHT_NEG_F32 ||
-           k == EXEC_STRAIGHT_ABS_F32 || k == EXEC_STRAIGHT_SAT_F32;
+           k == EXEC_STRAIGHT_ABS_F32 || k == EXEC_STRAIGHT_SAT_F32 ||
+           (k >= EXEC_STRAIGHT_RNI_S32 && k <= EXEC_STRAIGHT_RPI_F32) || k == EXEC_STRAIGHT_CVT_F16_F32;
 }
 
 /* What setp makes of a comparison. */

@@ -14,6 +14,8 @@ LLVMRealPredicate float_predicate(unsigned number);
 
 /* integers.c. NULL: the function of softgpu/alu has to do it. */
 LLVMValueRef integer_operation(struct compiler *, const struct exec_insn *, LLVMValueRef *s);
+/* conversions.c: from f32 and f16 */
+LLVMValueRef float_conversion(struct compiler *, uint8_t operation, LLVMValueRef bits);
 /* doubles.c */
 LLVMValueRef double_operation(struct compiler *, const struct exec_insn *, LLVMValueRef *s);
 

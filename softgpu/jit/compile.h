@@ -11,6 +11,7 @@
  *   emit.c        the walk over the instructions: branches, the budget, calls of the interpreter
  *   forms.c       which rows arithmetic has
  *   arithmetic.c  what it becomes
+ *   conversions.c from f32 to others
  *   doubles.c     that of f64
  *   integers.c    and of integers and bits
  *   functions.c   other arithmetic: calls of the interpreter's functions

@@ -63,6 +63,10 @@ static const struct arithmetic_form forms[EXEC_STRAIGHT_COUNT] = {
     IS(BREV_32) = OF1, IS(SHF_L_WRAP) = OF3, IS(SHF_L_CLAMP) = OF3, IS(SHF_R_WRAP) = OF3, IS(SHF_R_CLAMP) = OF3,
     IS(PRMT) = { ROW_32, { ROW_32, ROW_32, ROW_32 }, .calls = true }, IS(DP4A_UU) = OF3, IS(DP4A_US) = OF3,
     IS(DP4A_SU) = OF3, IS(DP4A_SS) = OF3,
+    IS(RNI_S32) = OF1, IS(RZI_S32) = OF1, IS(RMI_S32) = OF1, IS(RPI_S32) = OF1,
+    IS(RNI_U32) = OF1, IS(RZI_U32) = OF1, IS(RMI_U32) = OF1, IS(RPI_U32) = OF1,
+    IS(RNI_F32) = OF1, IS(RZI_F32) = OF1, IS(RMI_F32) = OF1, IS(RPI_F32) = OF1, IS(CVT_F32_F16) = OF1,
+    IS(CVT_F16_F32) = OF1,
     IS(CVT_F64_S32) = { ROW_64, { ROW_32 }, false }, IS(CVT_F64_U32) = { ROW_64, { ROW_32 }, false },
 };
 

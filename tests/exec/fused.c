@@ -341,6 +341,10 @@ static const char *const lines[] = {
     "prmt.b32 r4, r5, r6, 0x7531;", "prmt.b32 r5, r4, r6, r7;", "prmt.b32 r6, r4, r5, 0x8f02;",
     "dp4a.u32.u32 r4, r5, r6, r4;", "dp4a.u32.s32 r5, r4, r6, r5;", "dp4a.s32.u32 r6, r5, r4, r6;",
     "dp4a.s32.s32 r4, r6, r5, r4;", "@!p1 dp4a.u32.u32 r5, r4, r4, r6;",
+    "cvt.rni.s32.f32 r4, f4;", "cvt.rzi.s32.f32 r5, f5;", "cvt.rmi.s32.f32 r6, f6;", "cvt.rpi.s32.f32 r4, f5;",
+    "cvt.rni.u32.f32 r5, f4;", "cvt.rzi.u32.f32 r6, f5;", "cvt.rmi.u32.f32 r4, f6;", "cvt.rpi.u32.f32 r5, f5;",
+    "cvt.rni.f32.f32 f4, f5;", "cvt.rzi.f32.f32 f5, f6;", "cvt.rmi.f32.f32 f6, f4;", "cvt.rpi.f32.f32 f4, f6;",
+    "cvt.f32.f16 f5, h4;", "cvt.rn.f16.f32 h5, f4;", "cvt.f32.f16 f6, h6;", "@p1 cvt.rzi.s32.f32 r6, f4;",
     "ex2.approx.ftz.f32 f4, f5;", "lg2.approx.f32 f5, f6;", "div.u32 r4, r5, r6;", "rem.s32 r5, r4, r6;",
     "mul.hi.u64 a8, a8, a9;", "fma.rm.f32 f6, f4, f5, f6;", "@p1 add.cc.u32 r4, r4, r6;", "@p2 subc.cc.u32 r5, r5, r4;",
     "madc.hi.u32 r6, r4, r5, r6;", "mov.b64 d5, a8;", "mov.b64 d6, a9;",
@@ -365,7 +369,9 @@ static uint32_t any_word(void)
     static const uint32_t words[] = { 0, 1, 2, 31, 32, 33, 63, 64, 0x80000000, 0x7fffffff, 0xffffffff, 0x00000001,
                                       0x807fffff, 0x00800000, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345,
                                       0x7f800001, 0x3f800000, 0xbf800000, 0x7f7fffff, 0x00ffffff, 0x40000000,
-                                      0x7ff00000, 0xfff80000, 0x7ff80001, 0xfff00000, 0x3ff00000, 0x000fffff };
+                                      0x4effffff, 0x4f000000, 0xcf000000, 0x4f7fffff, 0x3f000000, 0xbf7fffff,
+                                      0x33800001, 0x477fefff, 0x7c00fe01, 0x7ff00000, 0xfff80000, 0x7ff80001,
+                                      0xfff00000, 0x3ff00000, 0x000fffff };
     return any(2) ? words[any(sizeof words / sizeof *words)] : any(UINT32_MAX);
 }
 
