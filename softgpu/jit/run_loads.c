@@ -1,15 +1,15 @@
 /*
  * run_loads.c: loads of shared memory in runs (runs.c), and stores between them. Lanes mostly read places near each
- * other, and often the same ones: then the 64 bytes behind the first lane's place are loaded, and each lane picks its
- * words from these two registers. Else each lane's elements are loaded alone, and elements change places.
+ * other, and often the same ones: then what is behind the first lane's place is loaded into two registers, and each
+ * lane picks its words from these. Else each lane's elements are loaded alone, and elements change places.
  */
 #include "softgpu/exec/fused.h"
 #include "softgpu/jit/runs.h"
 
 #include <string.h>
 
-/* NEAR: bytes that are loaded at once. Shared memory goes on for more than that behind its end (block.c). */
-enum { BLOCK = 4, NEAR = 64 };
+/* Shared memory goes on behind its end for two registers (block.c). */
+enum { BLOCK = 4 };
 
 unsigned run_load_elements(const struct exec_insn *i)
 {
@@ -76,12 +76,13 @@ static LLVMValueRef wrong_places(struct compiler *c, const struct run_load *x, L
 static LLVMValueRef far_places(struct compiler *c, const struct run_load *x, LLVMValueRef a)
 {
     LLVMBuilderRef b = c->builder;
+    const unsigned round = run_round(c);
     LLVMValueRef which[SG_LANES];
     for (unsigned l = 0; l < SG_LANES; l++)
-        which[l] = constant_32(c, l / ROUND * ROUND);
+        which[l] = constant_32(c, l / round * round);
     LLVMValueRef first = LLVMBuildShuffleVector(b, a, LLVMGetUndef(c->row32), LLVMConstVector(which, SG_LANES), ""),
                  behind = LLVMBuildSub(b, a, first, "");
-    LLVMValueRef far = LLVMBuildICmp(b, LLVMIntUGT, behind, splat(c, constant_32(c, NEAR - x->bytes)), "");
+    LLVMValueRef far = LLVMBuildICmp(b, LLVMIntUGT, behind, splat(c, constant_32(c, run_near(c) - x->bytes)), "");
     return LLVMBuildSExt(b, far, c->row32, "");
 }
 
@@ -130,7 +131,8 @@ void run_loads_begin(struct compiler *c, struct run_loads *g)
     for (unsigned k = 0; g->near && k < g->count; k++) {
         struct run_load *x = &g->of[k];
         LLVMTypeRef type = x->narrow ? c->row32 : c->row64;
-        LLVMValueRef a = load_from(c, type, run_cells(c, x->at, x->narrow ? ROW_32 : ROW_64), x->narrow ? 32 : 64);
+        LLVMValueRef a = load_from(c, type, run_cells(c, x->at, x->narrow ? ROW_32 : ROW_64),
+                                   x->narrow && c->width == 8 ? 32 : 64);
         if (!x->narrow)
             a = LLVMBuildTrunc(b, a, c->row32, "");
         LLVMValueRef first = LLVMBuildExtractElement(b, a, constant_32(c, 0), "");
@@ -149,16 +151,27 @@ static LLVMValueRef permute(struct compiler *c, LLVMValueRef words, LLVMValueRef
     return LLVMBuildCall2(c->builder, LLVMFunctionType(c->row32, types, 2, false), f, arguments, 2, "");
 }
 
+/* Of the words of two registers of eight, or 16, those that the lanes name. */
+static LLVMValueRef permute_two(struct compiler *c, LLVMValueRef low, LLVMValueRef high, LLVMValueRef which)
+{
+    static const char name[] = "llvm.x86.avx512.vpermi2var.d.512";
+    if (c->width == 8) {
+        LLVMValueRef upper = LLVMBuildICmp(c->builder, LLVMIntUGT, which, splat(c, constant_32(c, 7)), "");
+        return LLVMBuildSelect(c->builder, upper, permute(c, high, which), permute(c, low, which), "");
+    }
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, LLVMLookupIntrinsicID(name, strlen(name)), NULL, 0);
+    LLVMTypeRef types[3] = { c->row32, c->row32, c->row32 };
+    LLVMValueRef arguments[3] = { low, which, high };
+    return LLVMBuildCall2(c->builder, LLVMFunctionType(c->row32, types, 3, false), f, arguments, 3, "");
+}
+
 static void load_near(struct compiler *c, const struct exec_insn *i, const struct run_load *x, LLVMValueRef *rows)
 {
     LLVMBuilderRef b = c->builder;
     LLVMValueRef at = address_of(c, x->first, (uint64_t)i->offset), low = load_from(c, c->row32, at, 4),
-                 high = load_from(c, c->row32, address_of(c, at, NEAR / 2), 4);
-    for (unsigned k = 0; k < run_load_elements(i); k++) {
-        LLVMValueRef which = LLVMBuildAdd(b, x->behind, splat(c, constant_32(c, k)), ""),
-                     upper = LLVMBuildICmp(b, LLVMIntUGT, which, splat(c, constant_32(c, ROUND - 1)), "");
-        rows[k] = LLVMBuildSelect(b, upper, permute(c, high, which), permute(c, low, which), "");
-    }
+                 high = load_from(c, c->row32, address_of(c, at, run_near(c) / 2), 4);
+    for (unsigned k = 0; k < run_load_elements(i); k++)
+        rows[k] = permute_two(c, low, high, LLVMBuildAdd(b, x->behind, splat(c, constant_32(c, k)), ""));
 }
 
 /* In each block of four elements of a and b: a's elements by the first two numbers, b's by the others. */

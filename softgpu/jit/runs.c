@@ -1,8 +1,8 @@
 /*
  * runs.c: code for many registers. A processor has room for four rows of 32 lanes with AVX2; a product of matrices has
- * a hundred. So what stands in line between branches and stores, a run, is computed for eight lanes after the other: in
- * a loop, whose body is the whole run. Then a row takes one register of the processor, and what the run computes and
- * reads itself never goes to memory as long as there are registers.
+ * a hundred. So what stands in line between branches and stores, a run, is computed for eight lanes (AVX-512: 16) after
+ * the other: in a loop, whose body is the whole run. Then a row takes one register of the processor, and what the run
+ * computes and reads itself never goes to memory as long as there are registers.
  *
  * Between runs all rows are in the frame. A run reads each row there when it needs it first, and writes behind its last
  * instruction those that the function may still read. Nothing in a run looks at other lanes, and nothing in it stores:
@@ -129,6 +129,12 @@ static void set_width(struct compiler *c, unsigned width)
 
 static unsigned bytes_of(enum row_bits bits) { return bits == ROW_64 ? 8 : 4; }
 
+static unsigned align_of(const struct compiler *c, enum row_bits bits)
+{
+    const unsigned bytes = c->width * bytes_of(bits);
+    return bytes < 64 ? bytes : 64;
+}
+
 LLVMValueRef run_cells(struct compiler *c, exec_source at, enum row_bits bits)
 {
     LLVMValueRef offset = LLVMBuildMul(c->builder, c->lane, constant_64(c, bytes_of(bits)), "");
@@ -145,12 +151,12 @@ static LLVMTypeRef row_type(const struct compiler *c, enum row_bits bits)
 
 static LLVMValueRef load_cells(struct compiler *c, exec_source at, enum row_bits bits)
 {
-    return load_from(c, row_type(c, bits), run_cells(c, at, bits), c->width * bytes_of(bits));
+    return load_from(c, row_type(c, bits), run_cells(c, at, bits), align_of(c, bits));
 }
 
 static void store_cells(struct compiler *c, const struct row_variable *r, LLVMValueRef value)
 {
-    store_to(c, value, run_cells(c, r->at, r->bits), c->width * bytes_of(r->bits));
+    store_to(c, value, run_cells(c, r->at, r->bits), align_of(c, r->bits));
 }
 
 static LLVMValueRef constant(struct compiler *c, exec_source at, enum row_bits bits)
@@ -229,7 +235,7 @@ static void emit_rounds(struct compiler *c, uint32_t first, uint32_t end, struct
     LLVMBuildBr(b, loop);
     LLVMPositionBuilderAtEnd(b, loop);
     c->lane = LLVMBuildPhi(b, c->i64, "");
-    set_width(c, ROUND);
+    set_width(c, run_round(c));
     run_loads_begin(c, g);
     for (uint32_t k = first; k < end; k++) {
         const struct exec_insn *i = &c->wish->insns[k];
@@ -241,7 +247,7 @@ static void emit_rounds(struct compiler *c, uint32_t first, uint32_t end, struct
     }
     c->raw = false;
     put_back(c, end);
-    LLVMValueRef next = address_of(c, c->lane, ROUND), start = constant_64(c, 0);
+    LLVMValueRef next = address_of(c, c->lane, run_round(c)), start = constant_64(c, 0);
     LLVMAddIncoming(c->lane, &start, &from, 1);
     LLVMAddIncoming(c->lane, &next, &loop, 1);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, next, constant_64(c, SG_LANES), ""), behind, loop);

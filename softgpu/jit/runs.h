@@ -4,9 +4,12 @@
 
 #include "softgpu/jit/compile.h"
 
-/* ROUND: lanes that are computed at once: a register of AVX2 has so many cells of 32 bits. RUN_OFFSET: bytes that an
-   address is changed by, at most. */
-enum { ROUND = 8, RUN_LOADS = 16, RUN_OFFSET = 1 << 20 };
+/* RUN_OFFSET: bytes that an address is changed by, at most. */
+enum { RUN_LOADS = 16, RUN_OFFSET = 1 << 20 };
+/* Lanes that are computed at once: a register of the processor has so many cells of 32 bits. */
+static inline unsigned run_round(const struct compiler *c) { return c->wish->avx512 ? 16 : 8; }
+/* Bytes of two such registers. */
+static inline unsigned run_near(const struct compiler *c) { return 8 * run_round(c); }
 
 /* Loads from one row of addresses, of one size: the least and the largest offset. In a round whose lanes read near each
    other: where the first one reads, and for each lane how many words behind that. */
@@ -14,7 +17,7 @@ struct run_load { exec_source at; unsigned bytes; bool narrow; int64_t least, mo
 struct run_loads {
     struct run_load of[RUN_LOADS];
     unsigned count;
-    bool near; /* all lanes of a round read within 64 bytes */
+    bool near; /* all lanes of a round read within two registers */
     LLVMValueRef shared;
 };
 
@@ -22,8 +25,8 @@ struct run_loads {
 unsigned run_load_elements(const struct exec_insn *);
 /* false: there is no room for one more row of addresses. */
 bool run_load_add(struct run_loads *, const struct exec_insn *);
-/* Before the rounds. Goes on where lanes of each round read within 64 bytes; in `apart` where some do not; in `wrong`
-   where a place is outside shared memory or not aligned. */
+/* Before the rounds. Goes on where lanes of each round read within two registers; in `apart` where some do not; in
+   `wrong` where a place is outside shared memory or not aligned. */
 void run_loads_check(struct compiler *, struct run_loads *, LLVMBasicBlockRef apart, LLVMBasicBlockRef wrong);
 /* At the beginning of a round. */
 void run_loads_begin(struct compiler *, struct run_loads *);
