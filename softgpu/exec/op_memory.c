@@ -426,6 +426,11 @@ static enum exec_vector_shape shape_of(const struct exec_insn *n, const struct e
          : n->size == 8 && n->vector == 2 ? EXEC_VECTOR_64X2 : EXEC_VECTOR_OTHER;
 }
 
+static uint8_t vector_kind(const struct exec_insn *n, const struct exec_vector *v)
+{
+    return v->shape != EXEC_VECTOR_OTHER && fits_fused(n, false) ? EXEC_VECTOR_GLOBAL : 0;
+}
+
 /* A whole parameter of the kernel, or a part, into a register of its size. */
 static bool is_plain_parameter(const struct exec_decoder *d, const struct exec_insn *n)
 {
@@ -471,6 +476,7 @@ static int decode_load(struct exec_decoder *d)
         v->shape = shape_of(&n, v);
         n.run = exec_run_load_vector;
         n.extra = v;
+        n.kind = vector_kind(&n, v);
     }
     if (is_plain_parameter(d, &n))
         n.straight = EXEC_STRAIGHT_PARAM;
@@ -548,6 +554,7 @@ static int decode_store(struct exec_decoder *d)
     v->shape = shape_of(&n, v);
     n.run = exec_run_store_vector;
     n.extra = v;
+    n.kind = vector_kind(&n, v);
     n.known = EXEC_STRAIGHT_STORE_VECTOR;
     if (!d->kernel->program->plain)
         n.run = fused_store(&n);

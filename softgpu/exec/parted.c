@@ -126,7 +126,7 @@ static bool run_among_groups(struct exec_warp *w, const struct exec_insn *i, uin
 bool exec_parted_step(struct exec_warp *w, const struct exec_insn *i, uint32_t lanes)
 {
     w->mask = lanes;
-    if (i->known >= EXEC_STRAIGHT_LOAD_8 && i->known <= EXEC_STRAIGHT_STORE_64)
+    if ((i->known >= EXEC_STRAIGHT_LOAD_8 && i->known <= EXEC_STRAIGHT_STORE_64) || exec_is_global_vector(i))
         move_near(w, i, (unsigned)__builtin_ctz(lanes));
     w->pc = i + 1;
     w->interpreted++;

@@ -24,6 +24,8 @@ enum exec_straight {
     EXEC_STRAIGHT_SHARED_LOAD, EXEC_STRAIGHT_SHARED_STORE,
     EXEC_STRAIGHT_SHARED_LOAD_2, EXEC_STRAIGHT_SHARED_LOAD_4,
     EXEC_STRAIGHT_SHARED_STORE_2, EXEC_STRAIGHT_SHARED_STORE_4,
+    EXEC_STRAIGHT_LOAD_32X2, EXEC_STRAIGHT_LOAD_32X4, EXEC_STRAIGHT_LOAD_64X2,
+    EXEC_STRAIGHT_STORE_32X2, EXEC_STRAIGHT_STORE_32X4, EXEC_STRAIGHT_STORE_64X2,
     /* each is one operation of PTX: straighten.c says which, straight.c what it does */
     EXEC_STRAIGHT_ADD_F32, EXEC_STRAIGHT_SUB_F32, EXEC_STRAIGHT_MUL_F32, EXEC_STRAIGHT_FMA_F32,
     EXEC_STRAIGHT_ADD_FTZ_F32, EXEC_STRAIGHT_SUB_FTZ_F32, EXEC_STRAIGHT_MUL_FTZ_F32, EXEC_STRAIGHT_FMA_FTZ_F32,
@@ -88,6 +90,14 @@ enum exec_straight {
 
 /* p = a or b, a being `in` and b the predicate `q`, inverted by `cost`. */
 enum exec_logic { EXEC_LOGIC_MOV, EXEC_LOGIC_AND, EXEC_LOGIC_OR, EXEC_LOGIC_XOR };
+/* What `kind` holds where an access of a vector is one of global memory, in a shape that row functions know, and
+   without an order. */
+enum { EXEC_VECTOR_GLOBAL = 1 };
+static inline bool exec_is_global_vector(const struct exec_insn *i)
+{
+    return (i->known == EXEC_STRAIGHT_LOAD_VECTOR || i->known == EXEC_STRAIGHT_STORE_VECTOR) &&
+           i->kind == EXEC_VECTOR_GLOBAL;
+}
 /* What an insn of softgpu/alu writes, in `kind`; and of setp, how the comparison is combined with the predicate `in`,
    and whether subnormals are flushed before. */
 enum {

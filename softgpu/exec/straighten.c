@@ -185,6 +185,11 @@ static uint8_t access_of(exec_handler *run)
             return (uint8_t)(EXEC_STRAIGHT_LOAD_8S + k);
     if (!run)
         return EXEC_STRAIGHT_NONE;
+    for (uint8_t k = 0; k < EXEC_VECTOR_OTHER; k++)
+        if (run == f->load_vector[k])
+            return (uint8_t)(EXEC_STRAIGHT_LOAD_32X2 + k);
+        else if (run == f->store_vector[k])
+            return (uint8_t)(EXEC_STRAIGHT_STORE_32X2 + k);
     return run == f->shared_load                               ? EXEC_STRAIGHT_SHARED_LOAD
            : run == f->shared_store                            ? EXEC_STRAIGHT_SHARED_STORE
            : run == f->shared_load_vector[EXEC_VECTOR_32X2] ? EXEC_STRAIGHT_SHARED_LOAD_2

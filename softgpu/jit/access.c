@@ -132,26 +132,48 @@ static LLVMValueRef may(struct compiler *c, const struct window_place *p, unsign
     return LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, moved, wanted, ""), wanted, "");
 }
 
-static void global(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
+/* Where the halves of a warp are; goes on in `rare` if that is not the usual case. each: bytes of a lane. */
+static void find_halves(struct compiler *c, const struct exec_insn *i, unsigned each, LLVMBasicBlockRef rare,
+                        LLVMValueRef *address)
 {
     LLVMBuilderRef b = c->builder;
-    unsigned bytes = i->size * HALF, rights = is_load(i->known) ? SG_READ : SG_WRITE;
-    LLVMValueRef a = row_read(c, i->s[0], ROW_64), first[2], address[2];
+    const bool load = is_load(i->known) || i->known == EXEC_STRAIGHT_LOAD_VECTOR;
+    unsigned bytes = each * HALF, rights = load ? SG_READ : SG_WRITE;
+    LLVMValueRef a = row_read(c, i->s[0], ROW_64), first[2];
     struct window_place p[2];
     for (unsigned h = 0; h < 2; h++) {
         first[h] = LLVMBuildExtractElement(b, a, constant_32(c, h * HALF), "");
         p[h].low = address[h] = address_of(c, first[h], (uint64_t)i->offset);
     }
-    LLVMValueRef beside = all_equal(c, a, half_ramp(c, halves(c, first[0], first[1]), i->size));
-    LLVMValueRef usual = both(c, beside, is_aligned(c, LLVMBuildOr(b, address[0], address[1], ""), i->size));
+    LLVMValueRef beside = all_equal(c, a, half_ramp(c, halves(c, first[0], first[1]), each));
+    LLVMValueRef usual = both(c, beside, is_aligned(c, LLVMBuildOr(b, address[0], address[1], ""), each));
     LLVMValueRef inside = both(c, in_window(c, &p[0], bytes), in_window(c, &p[1], bytes));
     LLVMBasicBlockRef found = block_new(c, "found"), allowed = block_new(c, "allowed");
     branch_mostly(c, both(c, usual, inside), found, rare);
     LLVMPositionBuilderAtEnd(b, found);
     branch_mostly(c, both(c, may(c, &p[0], bytes, rights), may(c, &p[1], bytes, rights)), allowed, rare);
     LLVMPositionBuilderAtEnd(b, allowed);
+}
+
+static void global(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
+{
+    LLVMValueRef address[2];
+    find_halves(c, i, i->size, rare, address);
     (access_is_store(i) ? move_to : move_from)(c, i, address);
-    LLVMBuildBr(b, behind);
+    LLVMBuildBr(c->builder, behind);
+}
+
+/* A vector for each lane. */
+static void global_vector(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare,
+                          LLVMBasicBlockRef behind)
+{
+    LLVMValueRef address[2];
+    find_halves(c, i, i->size * i->vector, rare, address);
+    if (i->known == EXEC_STRAIGHT_STORE_VECTOR)
+        vector_store(c, i, address);
+    else
+        vector_load(c, i, address, true);
+    LLVMBuildBr(c->builder, behind);
 }
 
 /* ---- shared memory ---- */
@@ -224,7 +246,7 @@ static void shared(struct compiler *c, const struct exec_insn *i, LLVMBasicBlock
 
 bool emit_access(struct compiler *c, const struct exec_insn *i)
 {
-    if (!access_bits(i))
+    if (!access_bits(i) && !exec_is_global_vector(i))
         return false;
     LLVMBasicBlockRef rare = block_new(c, "rare"), behind = block_new(c, "accessed");
     LLVMValueRef lanes = lanes_that_act(c, i);
@@ -232,6 +254,8 @@ bool emit_access(struct compiler *c, const struct exec_insn *i)
         begin_some(c, lanes, rare, behind);
     if (access_is_shared(i))
         shared(c, i, rare, behind);
+    else if (exec_is_global_vector(i))
+        global_vector(c, i, rare, behind);
     else
         global(c, i, rare, behind);
     LLVMBasicBlockRef step = block_new(c, "step");

@@ -16,6 +16,7 @@
  *   integers.c    and of integers and bits
  *   functions.c   other arithmetic: calls of the interpreter's functions
  *   access.c      accesses of memory: the usual case inline
+ *   vectors.c     vectors of global memory: elements change places
  *   lanes.c       and lane by lane in other cases; the interpreter does what is left
  *
  * A row of registers is a variable on the stack of the code, which LLVM turns into vector registers. All rows are
@@ -76,7 +77,7 @@ struct compiler {
     struct sg_jit_places *places;     /* of code for some lanes, else NULL; and where lanes arrive at each */
     LLVMBasicBlockRef arrive[SG_JIT_PLACES];
     LLVMValueRef active;              /* variable: the lanes that run */
-    LLVMValueRef lane_places, lane_cells; /* variables of an access lane by lane */
+    LLVMValueRef lane_places, lane_cells, lane_vectors; /* variables of an access lane by lane */
     LLVMValueRef call_rows, call_result, call_predicates; /* and of a call of softgpu/alu */
     LLVMValueRef rare;                /* branch weights: the second way is hardly ever taken */
     struct row_variable *rows;
@@ -102,7 +103,8 @@ static inline bool access_is_shared(const struct exec_insn *i)
 static inline bool access_is_store(const struct exec_insn *i)
 {
     return i->known == EXEC_STRAIGHT_SHARED_STORE ||
-           (i->known >= EXEC_STRAIGHT_STORE_8 && i->known <= EXEC_STRAIGHT_STORE_64);
+           (i->known >= EXEC_STRAIGHT_STORE_8 && i->known <= EXEC_STRAIGHT_STORE_64) ||
+           i->known == EXEC_STRAIGHT_STORE_VECTOR;
 }
 /* The width of the row that the load or store moves; 0: this compiler leaves the access to the interpreter. */
 static inline enum row_bits access_bits(const struct exec_insn *i)
@@ -215,6 +217,14 @@ LLVMValueRef function_where(struct compiler *, const struct exec_insn *, LLVMVal
 
 /* access.c: false, as above. */
 bool emit_access(struct compiler *, const struct exec_insn *);
+/* vectors.c: an access of exec_is_global_vector(), from or to where the two halves of the warp are side by side. all:
+   the row is written in all lanes; else in those that take part. */
+void vector_load(struct compiler *, const struct exec_insn *, const LLVMValueRef *half, bool all);
+void vector_store(struct compiler *, const struct exec_insn *, const LLVMValueRef *half);
+/* From vectors of 128 bits to rows of `lanes` elements of 32 bits: each vector has a lane's four elements, or two
+   lanes' pairs (elements: 2). */
+void vectors_to_rows(struct compiler *, LLVMValueRef *vectors, unsigned lanes, unsigned elements, LLVMValueRef *rows);
+
 /* lanes.c: makes its variables, at the beginning of the code. */
 void lanes_begin(struct compiler *);
 /* Writes an access by these lanes, of which there are some; NULL: by all. Goes on in `behind`, or in `step`, where the

@@ -19,8 +19,10 @@ void lanes_begin(struct compiler *c)
 {
     c->lane_places = LLVMBuildAlloca(c->builder, c->row64, "places");
     c->lane_cells = LLVMBuildAlloca(c->builder, c->row64, "cells");
+    c->lane_vectors = LLVMBuildAlloca(c->builder, LLVMArrayType(c->row64, 2), "vectors"); /* 16 bytes each */
     LLVMSetAlignment(c->lane_places, 64);
     LLVMSetAlignment(c->lane_cells, 64);
+    LLVMSetAlignment(c->lane_vectors, 64);
 }
 
 static LLVMValueRef first_of(struct compiler *c, LLVMValueRef lanes)
@@ -76,7 +78,7 @@ static void check_global(struct compiler *c, const struct exec_insn *i, LLVMValu
     LLVMPositionBuilderAtEnd(b, inside);
     LLVMValueRef begin = LLVMBuildAdd(b, base, before, "");
     LLVMValueRef within = LLVMBuildSub(b, at, splat(c, begin), "");
-    leave_if(c, some_bits(c, within, ~GRANULE_REST | (i->size - 1u)), lanes, step);
+    leave_if(c, some_bits(c, within, ~GRANULE_REST | (i->size * i->vector - 1u)), lanes, step);
     LLVMValueRef index = LLVMBuildLShr(b, offset, constant_64(c, SG_GRANULE_SHIFT), ""),
                  has = load_from(c, c->i8, LLVMBuildAdd(b, rights, index, ""), 1);
     LLVMValueRef device = load_from(c, c->i32, address_of(c, c->warp, offsetof(struct exec_warp, granule_device)), 4),
@@ -104,10 +106,26 @@ static void check_shared(struct compiler *c, const struct exec_insn *i, LLVMValu
     store_to(c, all, place(c, c->lane_places), 64);
 }
 
+static void move_vector(struct compiler *c, const struct exec_insn *i, LLVMValueRef lane)
+{
+    const unsigned bytes = i->size * i->vector;
+    LLVMTypeRef type = LLVMVectorType(i->size == 8 ? c->i64 : c->i32, i->vector);
+    LLVMValueRef memory = load_from(c, c->i64, cell_of(c, c->lane_places, lane, 8), 8),
+                 own = cell_of(c, c->lane_vectors, lane, bytes);
+    const bool store = access_is_store(i);
+    LLVMValueRef value = load_from(c, type, store ? own : memory, bytes);
+    LLVMSetVolatile(value, true);
+    LLVMSetVolatile(store_to(c, value, store ? memory : own, bytes), true);
+}
+
 /* One lane's access: from or to its cell. */
 static void move(struct compiler *c, const struct exec_insn *i, LLVMValueRef lane)
 {
     LLVMBuilderRef b = c->builder;
+    if (i->vector > 1) {
+        move_vector(c, i, lane);
+        return;
+    }
     LLVMTypeRef type = LLVMIntTypeInContext(c->context, 8u * i->size), cell_type = i->size == 8 ? c->i64 : c->i32;
     const bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
     LLVMValueRef at = load_from(c, c->i64, cell_of(c, c->lane_places, lane, 8), 8),
@@ -129,12 +147,16 @@ void lanes_access(struct compiler *c, const struct exec_insn *i, LLVMValueRef la
 {
     LLVMBuilderRef b = c->builder;
     const enum row_bits bits = access_bits(i);
-    const bool store = access_is_store(i);
+    const bool store = access_is_store(i), vector = i->vector > 1;
     if (!lanes)
         lanes = constant_32(c, UINT32_MAX);
     (access_is_shared(i) ? check_shared : check_global)(c, i, lanes, step);
-    /* lanes that do not load keep what they have */
-    store_to(c, row_read(c, store ? i->s[1] : i->d | EXEC_BASE_FRAME, bits), place(c, c->lane_cells), 64);
+    const LLVMValueRef vectors = place(c, c->lane_vectors),
+                       half[2] = { vectors, address_of(c, vectors, SG_LANES / 2 * i->size * i->vector) };
+    if (!vector) /* lanes that do not load keep what they have */
+        store_to(c, row_read(c, store ? i->s[1] : i->d | EXEC_BASE_FRAME, bits), place(c, c->lane_cells), 64);
+    else if (store)
+        vector_store(c, i, half);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(b), loop = block_new(c, "lane"), done = block_new(c, "lanes");
     LLVMBuildBr(b, loop);
     LLVMPositionBuilderAtEnd(b, loop);
@@ -147,7 +169,9 @@ void lanes_access(struct compiler *c, const struct exec_insn *i, LLVMValueRef la
     LLVMPositionBuilderAtEnd(b, done);
     if (!store && access_is_shared(i))
         note_read(c, i);
-    if (!store)
+    if (!store && vector)
+        vector_load(c, i, half, false);
+    else if (!store)
         row_write(c, i->d, bits, load_from(c, bits == ROW_64 ? c->row64 : c->row32, place(c, c->lane_cells), 64));
     LLVMBuildBr(b, behind);
 }

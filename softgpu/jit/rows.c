@@ -75,9 +75,14 @@ static void note_alu(struct compiler *c, const struct exec_insn *i)
 static void note_vector(struct compiler *c, const struct exec_insn *i)
 {
     const struct exec_vector *v = i->extra;
+    const bool load = i->known == EXEC_STRAIGHT_LOAD_VECTOR, known = exec_is_global_vector(i);
+    if (known)
+        note(c, i->s[0], ROW_64, false);
     for (unsigned k = 0; k < i->vector; k++)
-        if (!v->sink[k])
+        if (load && !v->sink[k])
             note(c, v->to[k] | EXEC_BASE_FRAME, bits_of_bytes(v->bytes[k]), true);
+        else if (!load && known)
+            note(c, v->from[k], bits_of_bytes(v->bytes[k]), false);
 }
 
 static void note_pieces(struct compiler *c, const struct exec_insn *i)
@@ -146,7 +151,7 @@ static void note_instruction(struct compiler *c, const struct exec_insn *i)
     case EXEC_STRAIGHT_SPECIAL: note(c, i->d | EXEC_BASE_FRAME, bits_of_cell(i->cell), true); break;
     case EXEC_STRAIGHT_SPLIT: case EXEC_STRAIGHT_JOIN: note_pieces(c, i); break;
     case EXEC_STRAIGHT_LOAD: note(c, i->d | EXEC_BASE_FRAME, bits_of_bytes(i->kind), true); break;
-    case EXEC_STRAIGHT_LOAD_VECTOR: note_vector(c, i); break;
+    case EXEC_STRAIGHT_LOAD_VECTOR: case EXEC_STRAIGHT_STORE_VECTOR: note_vector(c, i); break;
     default:
         if (access_bits(i))
             note_access(c, i);

@@ -174,16 +174,6 @@ static void load_near(struct compiler *c, const struct exec_insn *i, const struc
         rows[k] = permute_two(c, low, high, LLVMBuildAdd(b, x->behind, splat(c, constant_32(c, k)), ""));
 }
 
-/* In each block of four elements of a and b: a's elements by the first two numbers, b's by the others. */
-static LLVMValueRef pick(struct compiler *c, LLVMValueRef a, LLVMValueRef b, const unsigned char *from)
-{
-    const unsigned width = c->width;
-    LLVMValueRef which[SG_LANES];
-    for (unsigned k = 0; k < width; k++)
-        which[k] = constant_32(c, k / BLOCK * BLOCK + from[k % BLOCK] % BLOCK + from[k % BLOCK] / BLOCK * width);
-    return LLVMBuildShuffleVector(c->builder, a, b, LLVMConstVector(which, width), "");
-}
-
 /* One lane's elements. */
 static LLVMValueRef load_lane(struct compiler *c, const struct run_loads *g, const struct run_load *x,
                               const struct exec_insn *i, unsigned l, LLVMTypeRef type)
@@ -191,15 +181,13 @@ static LLVMValueRef load_lane(struct compiler *c, const struct run_loads *g, con
     return load_from(c, type, address_of(c, address_of_lane(c, g, x, l), (uint64_t)i->offset), x->bytes);
 }
 
-/* Lanes 0, 4, … in one vector, 1, 5, … in the next, and then elements change places. */
+/* Each lane's elements alone. */
 static void load_apart(struct compiler *c, const struct run_loads *g, const struct run_load *x,
                        const struct exec_insn *i, LLVMValueRef *rows)
 {
-    static const unsigned char low[4] = { 0, 4, 1, 5 }, high[4] = { 2, 6, 3, 7 }, firsts[4] = { 0, 1, 4, 5 },
-                               lasts[4] = { 2, 3, 6, 7 }, even[4] = { 0, 2, 4, 6 }, odd[4] = { 1, 3, 5, 7 };
-    const unsigned n = run_load_elements(i), blocks = c->width / BLOCK;
+    const unsigned n = run_load_elements(i);
     LLVMTypeRef type = LLVMVectorType(c->i32, n);
-    LLVMValueRef part[SG_LANES], by[BLOCK];
+    LLVMValueRef lane[SG_LANES];
     if (n == 1) {
         rows[0] = LLVMGetUndef(c->row32);
         for (unsigned l = 0; l < c->width; l++)
@@ -207,31 +195,11 @@ static void load_apart(struct compiler *c, const struct run_loads *g, const stru
                                              constant_32(c, l), "");
         return;
     }
-    if (n == 4) {
-        for (unsigned p = 0; p < BLOCK; p++) {
-            for (unsigned k = 0; k < blocks; k++)
-                part[k] = load_lane(c, g, x, i, BLOCK * k + p, type);
-            by[p] = vectors_join(c, part, blocks);
-        }
-        LLVMValueRef xy = pick(c, by[0], by[1], low), xy2 = pick(c, by[2], by[3], low),
-                     zu = pick(c, by[0], by[1], high), zu2 = pick(c, by[2], by[3], high);
-        rows[0] = pick(c, xy, xy2, firsts);
-        rows[1] = pick(c, xy, xy2, lasts);
-        rows[2] = pick(c, zu, zu2, firsts);
-        rows[3] = pick(c, zu, zu2, lasts);
-        return;
-    }
-    for (unsigned p = 0; p < 2; p++) { /* two lanes' pairs in a block */
-        LLVMValueRef pair[2];
-        for (unsigned k = 0; k < blocks; k++) {
-            for (unsigned m = 0; m < 2; m++)
-                pair[m] = load_lane(c, g, x, i, BLOCK * k + 2 * p + m, type);
-            part[k] = vectors_join(c, pair, 2);
-        }
-        by[p] = vectors_join(c, part, blocks);
-    }
-    rows[0] = pick(c, by[0], by[1], even);
-    rows[1] = pick(c, by[0], by[1], odd);
+    for (unsigned l = 0; l < c->width; l++)
+        lane[l] = load_lane(c, g, x, i, l, type);
+    for (unsigned l = 0; n == 2 && l < c->width; l += 2) /* two lanes' pairs in a vector */
+        lane[l / 2] = vectors_join(c, lane + l, 2);
+    vectors_to_rows(c, lane, c->width, n, rows);
 }
 
 void run_load_emit(struct compiler *c, struct run_loads *g, const struct exec_insn *i)
