@@ -11,33 +11,13 @@
  * lanes that have come together with it.
  */
 #include "softgpu/exec/decode.h"
+#include "softgpu/exec/exchange.h"
+#include "softgpu/exec/straight.h"
 
 #include <cuda.h>
 #include <math.h>
 #include <string.h>
 
-enum warp_kind {
-    SHFL_UP,
-    SHFL_DOWN,
-    SHFL_BFLY,
-    SHFL_IDX,
-    VOTE_ALL,
-    VOTE_ANY,
-    VOTE_UNI,
-    VOTE_BALLOT,
-    MATCH_ANY,
-    MATCH_ALL,
-    REDUX_ADD,
-    REDUX_MIN,
-    REDUX_MAX,
-    REDUX_AND,
-    REDUX_OR,
-    REDUX_XOR,
-    ELECT,
-    WARP_SYNC,
-    CONVERGE,
-    ACTIVEMASK
-};
 enum { REDUX_ABS = 1, REDUX_NAN = 2 };
 
 struct exchange { uint64_t a[SG_LANES]; uint32_t b[SG_LANES], c[SG_LANES], in, lanes; };
@@ -71,9 +51,9 @@ static void shuffle(const struct exec_insn *i, uint32_t mask, const struct excha
         int most = (l & segment) | (clamp & ~segment), least = l & segment;
         bool in;
         switch (i->kind) {
-        case SHFL_UP:   j = l - by; in = j >= most; break;
-        case SHFL_DOWN: j = l + by; in = j <= most; break;
-        case SHFL_BFLY: j = l ^ by; in = j <= most; break;
+        case EXEC_SHFL_UP:   j = l - by; in = j >= most; break;
+        case EXEC_SHFL_DOWN: j = l + by; in = j <= most; break;
+        case EXEC_SHFL_BFLY: j = l ^ by; in = j <= most; break;
         default:        j = least | (by & ~segment); in = j <= most;
         }
         if (!in)
@@ -110,11 +90,11 @@ static uint64_t redux_two(const struct exec_insn *i, uint64_t a, uint64_t b)
     } else
         less = is_signed ? (int32_t)a < (int32_t)b : (uint32_t)a < (uint32_t)b;
     switch (i->kind) {
-    case REDUX_ADD: return (uint32_t)(a + b);
-    case REDUX_MIN: return less ? a : b;
-    case REDUX_MAX: return less ? b : a;
-    case REDUX_AND: return a & b;
-    case REDUX_OR:  return a | b;
+    case EXEC_REDUX_ADD: return (uint32_t)(a + b);
+    case EXEC_REDUX_MIN: return less ? a : b;
+    case EXEC_REDUX_MAX: return less ? b : a;
+    case EXEC_REDUX_AND: return a & b;
+    case EXEC_REDUX_OR:  return a | b;
     default:        return a ^ b;
     }
 }
@@ -138,29 +118,29 @@ static void perform(struct exec_warp *w, const struct exec_insn *i, uint32_t mas
     uint32_t p = 0;
     bool row = true, uniform = true;
     switch (i->kind) {
-    case SHFL_UP: case SHFL_DOWN: case SHFL_BFLY: case SHFL_IDX:
+    case EXEC_SHFL_UP: case EXEC_SHFL_DOWN: case EXEC_SHFL_BFLY: case EXEC_SHFL_IDX:
         shuffle(i, mask, x, d, &p);
         uniform = false;
         break;
-    case VOTE_ALL:    p = x->in == x->lanes ? UINT32_MAX : 0; row = false; break;
-    case VOTE_ANY:    p = x->in ? UINT32_MAX : 0; row = false; break;
-    case VOTE_UNI:    p = x->in == x->lanes || !x->in ? UINT32_MAX : 0; row = false; break;
-    case VOTE_BALLOT: one = x->in; break;
-    case MATCH_ANY:
+    case EXEC_VOTE_ALL:    p = x->in == x->lanes ? UINT32_MAX : 0; row = false; break;
+    case EXEC_VOTE_ANY:    p = x->in ? UINT32_MAX : 0; row = false; break;
+    case EXEC_VOTE_UNI:    p = x->in == x->lanes || !x->in ? UINT32_MAX : 0; row = false; break;
+    case EXEC_VOTE_BALLOT: one = x->in; break;
+    case EXEC_MATCH_ANY:
         for (uint32_t m = mask; m; m &= m - 1)
             d[__builtin_ctz(m)] = equal_lanes(x, x->lanes, x->a[__builtin_ctz(m)]);
         uniform = false;
         break;
-    case MATCH_ALL:
+    case EXEC_MATCH_ALL:
         p = equal_lanes(x, x->lanes, x->a[__builtin_ctz(x->lanes)]) == x->lanes ? UINT32_MAX : 0;
         one = p ? x->lanes : 0;
         break;
-    case ELECT:
+    case EXEC_ELECT:
         one = (uint64_t)__builtin_ctz(x->lanes);
         p = 1u << one;
         break;
-    case ACTIVEMASK:  one = mask; break;
-    case WARP_SYNC: case CONVERGE: return;
+    case EXEC_ACTIVEMASK:  one = mask; break;
+    case EXEC_WARP_SYNC: case EXEC_CONVERGE: return;
     default:          one = redux(i, x);
     }
     uint32_t *to = (uint32_t *)(void *)(w->rows + i->d), *pred = exec_pred(w, i->p);
@@ -174,7 +154,7 @@ static void perform(struct exec_warp *w, const struct exec_insn *i, uint32_t mas
 /* A shuffle from a lane that does not execute it is undefined in PTX. Hardware gives 0, and programs rely on that. */
 static void at_once(struct exec_warp *w, const struct exec_insn *i, uint32_t mask)
 {
-    if (i->kind <= SHFL_IDX) {        /* the one that is often in inner loops */
+    if (i->kind <= EXEC_SHFL_IDX) {        /* the one that is often in inner loops */
         uint32_t *d = (uint32_t *)(void *)w->temp[0], *pred = exec_pred(w, i->p);
         const uint32_t *from = exec_row(w, i->s[0]);
         if (w->mask != UINT32_MAX) {
@@ -197,7 +177,7 @@ static void at_once(struct exec_warp *w, const struct exec_insn *i, uint32_t mas
 /* Does the instruction for `lanes`, whose set names the lanes `named` of the running group. */
 static void among(struct exec_warp *w, const struct exec_insn *i, uint32_t lanes, uint32_t named)
 {
-    if (i->kind <= SHFL_IDX || named == lanes) {
+    if (i->kind <= EXEC_SHFL_IDX || named == lanes) {
         at_once(w, i, lanes);
         return;
     }
@@ -324,7 +304,7 @@ static void run_converge(struct exec_warp *w, const struct exec_insn *i)
 
 int decode_converge(struct exec_decoder *d)
 {
-    return decode_put_control(d, (struct exec_insn){ .run = run_converge, .kind = CONVERGE, .cell = SG_CELL_32 });
+    return decode_put_control(d, (struct exec_insn){ .run = run_converge, .kind = EXEC_CONVERGE, .cell = SG_CELL_32 });
 }
 
 /* --- decoding --- */
@@ -333,6 +313,7 @@ int decode_converge(struct exec_decoder *d)
 static int put(struct exec_decoder *d, struct exec_insn n, bool sync, const struct ptx_operand *set)
 {
     n.run = sync ? run_sync : run_together;
+    n.known = EXEC_STRAIGHT_EXCHANGE;
     if (sync && decode_source(d, set, PTX_B32, &n.s[3]))
         return -1;
     return sync ? decode_put_control(d, n) : decode_put_guarded(d, n);
@@ -351,10 +332,10 @@ static int decode_shfl(struct exec_decoder *d)
     const struct ptx_instruction *in = d->in;
     bool sync = decode_has(d, "sync");
     struct exec_insn n = { .cell = SG_CELL_32 };
-    n.kind = decode_has(d, "up")     ? SHFL_UP
-             : decode_has(d, "down") ? SHFL_DOWN
-             : decode_has(d, "bfly") ? SHFL_BFLY
-                                     : SHFL_IDX;
+    n.kind = decode_has(d, "up")     ? EXEC_SHFL_UP
+             : decode_has(d, "down") ? EXEC_SHFL_DOWN
+             : decode_has(d, "bfly") ? EXEC_SHFL_BFLY
+                                     : EXEC_SHFL_IDX;
     if (in->operand_count != (sync ? 5 : 4))
         return decode_error(d, "%u operands", in->operand_count);
     if (destination32(d, &in->operands[0], &n.d) || decode_predicate_destination(d, in->operands[0].second, &n.p) ||
@@ -369,13 +350,13 @@ static int decode_vote(struct exec_decoder *d)
     const struct ptx_instruction *in = d->in;
     bool sync = decode_has(d, "sync");
     struct exec_insn n = { .cell = SG_CELL_32, .p = EXEC_PRED_SINK };
-    n.kind = decode_has(d, "all")   ? VOTE_ALL
-             : decode_has(d, "any") ? VOTE_ANY
-             : decode_has(d, "uni") ? VOTE_UNI
-                                    : VOTE_BALLOT;
+    n.kind = decode_has(d, "all")   ? EXEC_VOTE_ALL
+             : decode_has(d, "any") ? EXEC_VOTE_ANY
+             : decode_has(d, "uni") ? EXEC_VOTE_UNI
+                                    : EXEC_VOTE_BALLOT;
     if (in->operand_count != (sync ? 3 : 2))
         return decode_error(d, "%u operands", in->operand_count);
-    if (n.kind == VOTE_BALLOT ? destination32(d, &in->operands[0], &n.d)
+    if (n.kind == EXEC_VOTE_BALLOT ? destination32(d, &in->operands[0], &n.d)
                               : decode_predicate_destination(d, &in->operands[0], &n.p))
         return -1;
     if (decode_predicate(d, &in->operands[1], &n.in, &n.in_flip))
@@ -387,7 +368,8 @@ static int decode_match(struct exec_decoder *d)
 {
     const struct ptx_instruction *in = d->in;
     enum ptx_type type = decode_type(d, 0);
-    struct exec_insn n = { .cell = (uint8_t)decode_cell(type), .kind = decode_has(d, "all") ? MATCH_ALL : MATCH_ANY };
+    struct exec_insn n = { .cell = (uint8_t)decode_cell(type),
+                           .kind = decode_has(d, "all") ? EXEC_MATCH_ALL : EXEC_MATCH_ANY };
     if (in->operand_count != 3 || !decode_has(d, "sync") || type == PTX_NONE)
         return decode_error(d, "match.any.sync and match.all.sync with three operands are known");
     if (destination32(d, &in->operands[0], &n.d) || decode_predicate_destination(d, in->operands[0].second, &n.p) ||
@@ -399,18 +381,18 @@ static int decode_match(struct exec_decoder *d)
 static int decode_redux(struct exec_decoder *d)
 {
     static const struct { const char *name; uint8_t kind;
-    } ops[] = { { "add", REDUX_ADD }, { "min", REDUX_MIN }, { "max", REDUX_MAX },
-                { "and", REDUX_AND }, { "or", REDUX_OR },   { "xor", REDUX_XOR } };
+    } ops[] = { { "add", EXEC_REDUX_ADD }, { "min", EXEC_REDUX_MIN }, { "max", EXEC_REDUX_MAX },
+                { "and", EXEC_REDUX_AND }, { "or", EXEC_REDUX_OR },   { "xor", EXEC_REDUX_XOR } };
     const struct ptx_instruction *in = d->in;
     struct exec_insn n = {
-        .cell = SG_CELL_32, .kind = WARP_SYNC, .p = EXEC_PRED_SINK, .type = (uint8_t)decode_type(d, 0)
+        .cell = SG_CELL_32, .kind = EXEC_WARP_SYNC, .p = EXEC_PRED_SINK, .type = (uint8_t)decode_type(d, 0)
     };
     for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
         if (decode_has(d, ops[k].name))
             n.kind = ops[k].kind;
-    if (in->operand_count != 3 || n.kind == WARP_SYNC || ptx_type_size((enum ptx_type)n.type) != 4)
+    if (in->operand_count != 3 || n.kind == EXEC_WARP_SYNC || ptx_type_size((enum ptx_type)n.type) != 4)
         return decode_error(d, "unknown operation");
-    if (n.type == PTX_F32 && n.kind != REDUX_MIN && n.kind != REDUX_MAX)
+    if (n.type == PTX_F32 && n.kind != EXEC_REDUX_MIN && n.kind != EXEC_REDUX_MAX)
         return decode_error(d, "f32 has only min and max");
     n.flags = (uint8_t)((decode_has(d, "abs") ? REDUX_ABS : 0) | (decode_has(d, "NaN") ? REDUX_NAN : 0));
     if (destination32(d, &in->operands[0], &n.d) || decode_source(d, &in->operands[1], PTX_B32, &n.s[0]))
@@ -421,7 +403,7 @@ static int decode_redux(struct exec_decoder *d)
 static int decode_elect(struct exec_decoder *d)
 {
     const struct ptx_instruction *in = d->in;
-    struct exec_insn n = { .cell = SG_CELL_32, .kind = ELECT };
+    struct exec_insn n = { .cell = SG_CELL_32, .kind = EXEC_ELECT };
     if (in->operand_count != 2 || destination32(d, &in->operands[0], &n.d) ||
         decode_predicate_destination(d, in->operands[0].second, &n.p))
         return decode_error(d, "operands");
@@ -430,7 +412,7 @@ static int decode_elect(struct exec_decoder *d)
 
 static int decode_activemask(struct exec_decoder *d)
 {
-    struct exec_insn n = { .cell = SG_CELL_32, .kind = ACTIVEMASK, .p = EXEC_PRED_SINK };
+    struct exec_insn n = { .cell = SG_CELL_32, .kind = EXEC_ACTIVEMASK, .p = EXEC_PRED_SINK };
     if (d->in->operand_count != 1 || destination32(d, &d->in->operands[0], &n.d))
         return decode_error(d, "operands");
     return put(d, n, false, NULL);
@@ -438,7 +420,7 @@ static int decode_activemask(struct exec_decoder *d)
 
 int decode_warp_barrier(struct exec_decoder *d)
 {
-    struct exec_insn n = { .cell = SG_CELL_32, .kind = WARP_SYNC, .p = EXEC_PRED_SINK };
+    struct exec_insn n = { .cell = SG_CELL_32, .kind = EXEC_WARP_SYNC, .p = EXEC_PRED_SINK };
     if (d->in->operand_count != 1)
         return decode_error(d, "operands");
     return put(d, n, true, &d->in->operands[0]);

@@ -109,7 +109,12 @@ static bool run(struct exec_warp *w, const struct exec_insn *i, uint32_t lanes)
     return w->pc == i + 1 && !w->stop && w->mask == lanes;
 }
 
-/* Handlers that no compiler knows may look at the other lanes of the warp: while such a one runs, those are groups. */
+/* Some handlers look at the other lanes of the warp: while such a one runs, those are groups. */
+static bool looks_at_others(const struct exec_insn *i)
+{
+    return i->known == EXEC_STRAIGHT_NONE || i->known == EXEC_STRAIGHT_EXCHANGE;
+}
+
 static bool run_among_groups(struct exec_warp *w, const struct exec_insn *i, uint32_t lanes)
 {
     const uint32_t before = w->group_count;
@@ -133,5 +138,5 @@ bool exec_parted_step(struct exec_warp *w, const struct exec_insn *i, uint32_t l
     w->compiled--;                                    /* where it had been counted */
     if (exec_callbacks_counted)
         exec_callback_count(w, i);
-    return lanes != UINT32_MAX && i->known == EXEC_STRAIGHT_NONE ? run_among_groups(w, i, lanes) : run(w, i, lanes);
+    return lanes != UINT32_MAX && looks_at_others(i) ? run_among_groups(w, i, lanes) : run(w, i, lanes);
 }

@@ -46,6 +46,7 @@ enum exec_straight {
     EXEC_STRAIGHT_LOGIC,              /* of predicates: `kind` is an exec_logic */
     EXEC_STRAIGHT_LOAD, EXEC_STRAIGHT_STORE, EXEC_STRAIGHT_LOAD_VECTOR, EXEC_STRAIGHT_STORE_VECTOR, /* any others */
     EXEC_STRAIGHT_ATOMIC,             /* of one value of up to 64 bits; d is UINT32_MAX where nothing is returned */
+    EXEC_STRAIGHT_EXCHANGE,           /* of lanes with each other: exchange.h. A full warp goes on, others may park */
     EXEC_STRAIGHT_SPECIAL,            /* reads a special register into a row */
     EXEC_STRAIGHT_SPLIT, EXEC_STRAIGHT_JOIN, /* of halves: `extra` is an exec_pieces */
     EXEC_STRAIGHT_NEG_F32, EXEC_STRAIGHT_ABS_F32, EXEC_STRAIGHT_CVT_F32_S32, EXEC_STRAIGHT_CVT_F32_U32,

@@ -15,6 +15,7 @@
  *   doubles.c     that of f64
  *   integers.c    and of integers and bits
  *   functions.c   other arithmetic: calls of the interpreter's functions
+ *   exchanges.c   shuffles and votes of a full warp
  *   access.c      accesses of memory: the usual case inline
  *   vectors.c     vectors of global memory: elements change places
  *   lanes.c       and lane by lane in other cases; the interpreter does what is left
@@ -214,6 +215,9 @@ bool emit_function(struct compiler *, const struct exec_insn *);
 LLVMValueRef function_row(struct compiler *, const struct exec_insn *, enum row_bits);
 /* The row that the function gives, if one of these lanes (i1 each) takes part, which is rare; else `value`. */
 LLVMValueRef function_where(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, LLVMValueRef value);
+
+/* exchanges.c: false: it is none, or not one that is known here. */
+bool emit_exchange(struct compiler *, const struct exec_insn *);
 
 /* access.c: false, as above. */
 bool emit_access(struct compiler *, const struct exec_insn *);

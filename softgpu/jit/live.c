@@ -101,11 +101,12 @@ bool live_find(struct compiler *c)
     return c->live && set;
 }
 
-/* May lanes stand before the instruction while others run? */
+/* May lanes stand before the instruction, or wait in it, while others run? */
 static bool is_apart(const struct sg_jit_wish *w, uint32_t k, const bool *target)
 {
     const struct exec_insn *i = k ? &w->insns[k - 1] : NULL;
-    return !k || target[k] || says_nothing(i) || i->straight == EXEC_STRAIGHT_BRANCH ||
+    return !k || target[k] || w->insns[k].known == EXEC_STRAIGHT_EXCHANGE || i->known == EXEC_STRAIGHT_EXCHANGE ||
+           says_nothing(i) || i->straight == EXEC_STRAIGHT_BRANCH ||
            i->straight == EXEC_STRAIGHT_BRANCH_IF || i->straight == EXEC_STRAIGHT_HALT ||
            i->known == EXEC_STRAIGHT_END || i->known == EXEC_STRAIGHT_BARRIER;
 }

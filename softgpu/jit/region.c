@@ -29,22 +29,24 @@ static uint32_t end_of(const struct sg_jit_wish *w)
     return end ? end : w->count;
 }
 
-static bool is_control(const struct exec_insn *i)
+static bool is_control(const struct sg_jit_wish *w, uint32_t k)
 {
-    return i->known == EXEC_STRAIGHT_CONTROL || i->known == EXEC_STRAIGHT_END || i->known == EXEC_STRAIGHT_BARRIER;
+    const uint8_t known = w->insns[k].known;
+    return known == EXEC_STRAIGHT_CONTROL || known == EXEC_STRAIGHT_END || known == EXEC_STRAIGHT_BARRIER ||
+           (known == EXEC_STRAIGHT_EXCHANGE && w->places);
 }
 
 /* Code behind a call or a barrier: other blocks and frames have run, and a region of its own begins there. */
 static bool is_after_control(const struct sg_jit_wish *w, uint32_t k)
 {
-    return w->insns[k].straight == EXEC_STRAIGHT_REGION && k && is_control(&w->insns[k - 1]);
+    return w->insns[k].straight == EXEC_STRAIGHT_REGION && k && is_control(w, k - 1);
 }
 
 static void reach(struct compiler *c, struct region_list *l, uint32_t k)
 {
     const struct sg_jit_wish *w = c->wish;
     if (k < w->head || k >= l->end || c->in_region[k] || l->count >= l->most || is_after_control(w, k) ||
-        is_control(&w->insns[k]))
+        is_control(w, k))
         return;
     if (w->insns[k].known == EXEC_STRAIGHT_NONE && ++l->unnamed > l->unnamed_most)
         return;

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "softgpu/exec/exchange.h"
 #include "softgpu/exec/fused.h"
 
 static LLVMTypeRef type_of(const struct compiler *c, enum row_bits bits)
@@ -110,6 +111,18 @@ static void note_access(struct compiler *c, const struct exec_insn *i)
         note(c, i->d | EXEC_BASE_FRAME, access_bits(i), true);
 }
 
+static void note_exchange(struct compiler *c, const struct exec_insn *i)
+{
+    note_predicate(c, i->in, false);
+    note(c, i->s[3], ROW_32, false);
+    if (i->kind <= EXEC_SHFL_IDX || (i->kind >= EXEC_REDUX_ADD && i->kind <= EXEC_REDUX_XOR))
+        note(c, i->s[0], ROW_32, false);
+    if (i->p)
+        note_predicate(c, i->p, true);
+    if (exec_exchange_gives_row(i->kind))
+        note(c, i->d | EXEC_BASE_FRAME, ROW_32, true);
+}
+
 static void note_instruction(struct compiler *c, const struct exec_insn *i)
 {
     const struct arithmetic_form *form = arithmetic_form_of(i);
@@ -148,6 +161,7 @@ static void note_instruction(struct compiler *c, const struct exec_insn *i)
         if (i->d != UINT32_MAX)
             note(c, i->d | EXEC_BASE_FRAME, bits_of_bytes(i->size), true);
         break;
+    case EXEC_STRAIGHT_EXCHANGE: note_exchange(c, i); break;
     case EXEC_STRAIGHT_SPECIAL: note(c, i->d | EXEC_BASE_FRAME, bits_of_cell(i->cell), true); break;
     case EXEC_STRAIGHT_SPLIT: case EXEC_STRAIGHT_JOIN: note_pieces(c, i); break;
     case EXEC_STRAIGHT_LOAD: note(c, i->d | EXEC_BASE_FRAME, bits_of_bytes(i->kind), true); break;

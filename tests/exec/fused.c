@@ -426,6 +426,98 @@ EXEC_TEST(arithmetic_is_as_general_handlers_do_it)
     assert_int_equal(faults[1], 0);
 }
 
+/* ---- what lanes do together ---- */
+
+static const char *exchange(void)
+{
+    static const char *const shuffles[] = {
+        "shfl.sync.bfly.b32 r4|p2, r5, %u, 31, %s;", "shfl.sync.down.b32 r5|p2, r6, %u, 31, %s;",
+        "shfl.sync.up.b32 r6|p2, r4, %u, 0, %s;",    "shfl.sync.idx.b32 r4, r6, %u, 31, %s;",
+        "shfl.sync.down.b32 r6, r4, %u, 6175, %s;",
+    }, *const others[] = {
+        "shfl.sync.bfly.b32 r5, r5, r7, 31, %s;",     "shfl.sync.idx.b32 r6|p2, r5, r4, 31, %s;",
+        "shfl.sync.up.b32 r4|p2, r5, r7, r6, %s;",    "vote.sync.ballot.b32 r4, p2, %s;",
+        "vote.sync.any.pred p2, !p2, %s;",            "vote.sync.all.pred p2, p2, %s;",
+        "vote.sync.uni.pred p2, p2, %s;",             "redux.sync.add.s32 r5, r4, %s;",
+        "redux.sync.min.s32 r6, r5, %s;",             "redux.sync.max.u32 r4, r6, %s;",
+        "redux.sync.and.b32 r5, r4, %s;",             "redux.sync.or.b32 r6, r4, %s;",
+        "redux.sync.xor.b32 r4, r5, %s;",             "match.any.sync.b32 r5, r6, %s;",
+        "elect.sync r6|p2, %s;",                      "bar.warp.sync %s;",
+    };
+    enum { SHUFFLES = sizeof shuffles / sizeof *shuffles, OTHERS = sizeof others / sizeof *others };
+    static char text[96];
+    const uint32_t which = any(SHUFFLES + OTHERS);
+    const char *set = any(3) ? "-1" : "r22";
+    if (which < SHUFFLES)
+        (void)snprintf(text, sizeof text, shuffles[which], any(33), set);
+    else
+        (void)snprintf(text, sizeof text, others[which - SHUFFLES], set);
+    return text;
+}
+
+static size_t some_lines(char *to, size_t size, uint32_t count)
+{
+    size_t n = 0;
+    for (uint32_t k = 0; k < count; k++)
+        n += (size_t)snprintf(to + n, size - n, "%s\n", lines[any(LINES)]);
+    return n;
+}
+
+/* One arm of a branch: now and then a loop whose rounds each lane has of its own, and one exchange of all lanes. */
+static size_t arm(char *to, size_t size, int number)
+{
+    size_t n = some_lines(to, size, any(4));
+    if (any(2)) {
+        n += (size_t)snprintf(to + n, size - n, "shr.u32 r21, r6, 29; add.u32 r21, r21, 1;\nROUND%d:\n", number);
+        n += some_lines(to + n, size - n, 4);
+        n += (size_t)snprintf(to + n, size - n, "sub.u32 r21, r21, 1; setp.ne.u32 p3, r21, 0; @p3 bra ROUND%d;\n",
+                              number);
+    }
+    n += (size_t)snprintf(to + n, size - n, "%s\n", exchange());
+    return n + some_lines(to + n, size - n, any(4));
+}
+
+static const char *kernel_of_exchanges(void)
+{
+    static char ptx[2 * TEXT];
+    size_t n = (size_t)snprintf(ptx, sizeof ptx, "%s%s", START,
+                                "mov.b32 f5, r5; mov.b32 f6, r6; mov.u32 r22, -1; mov.u32 r20, 3;\n"
+                                "setp.lt.u32 p2, r4, r5;\nAGAIN:\n");
+    for (int part = 0; part < 3; part++) {
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "@p%u bra OTHER%d;\n", 1 + any(2), part);
+        n += arm(ptx + n, sizeof ptx - n, 2 * part);
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "bra JOIN%d;\nOTHER%d:\n", part, part);
+        n += arm(ptx + n, sizeof ptx - n, 2 * part + 1);
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "JOIN%d:\n%s\n", part, any(2) ? exchange() : "");
+    }
+    (void)snprintf(ptx + n, sizeof ptx - n, "%s%s", "sub.u32 r20, r20, 1; setp.ne.u32 p3, r20, 0; @p3 bra AGAIN;\n",
+                   END);
+    return ptx;
+}
+
+EXEC_TEST(exchanges_of_lanes_are_as_general_handlers_do_them)
+{
+    enum { KERNELS = 120, RUNS = 6 };
+    unsigned faults[2] = { 0, 0 };
+    for (unsigned k = 0; k < KERNELS / exec_share() + 1; k++) {
+        unsigned modules[2];
+        struct places p = make_places();
+        char what[32];
+        snprintf(what, sizeof what, "kernel of exchanges %u", k);
+        load_both(kernel_of_exchanges(), modules);
+        for (unsigned round = 0; round < RUNS; round++) {
+            for (unsigned t = 0; t < THREADS * 8; t++)
+                ((uint32_t *)(void *)p.values)[t] = any_word();
+            for (unsigned t = 0; t < THREADS; t++)
+                p.where[t] = (uintptr_t)p.area;
+            make_active(&p);
+            compare(&p, modules, what, faults);
+        }
+        gpu_reset();
+    }
+    assert_int_equal(faults[1], 0);
+}
+
 /* ---- many registers ---- */
 
 enum { FLOATS = 28, FIRST = 8 };                       /* f8 and on */
