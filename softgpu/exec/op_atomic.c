@@ -5,6 +5,7 @@
  * floating point and what C11 lacks is a compare-and-swap loop. Scopes are all the widest: it costs nothing here.
  */
 #include "softgpu/exec/access.h"
+#include "softgpu/exec/atomic.h"
 #include "softgpu/exec/decode.h"
 #include "softgpu/exec/straight.h"
 
@@ -14,8 +15,11 @@
 #include "softgpu/alu/small_float.h"
 #include "softgpu/memory.h"
 
-enum atomic_op { ADD, AND, OR, XOR, EXCH, CAS, INC, DEC, MIN, MAX };
-enum { POLL_COST = 24 };
+enum atomic_op {
+    ADD = EXEC_ATOMIC_ADD, AND = EXEC_ATOMIC_AND, OR = EXEC_ATOMIC_OR, XOR = EXEC_ATOMIC_XOR,
+    EXCH = EXEC_ATOMIC_EXCH, CAS = EXEC_ATOMIC_CAS, INC = EXEC_ATOMIC_INC, DEC = EXEC_ATOMIC_DEC,
+    MIN = EXEC_ATOMIC_MIN, MAX = EXEC_ATOMIC_MAX
+};
 
 struct atomic_vector { uint32_t to[8]; exec_source from[8]; bool sink[8]; };
 
@@ -185,9 +189,9 @@ static void run_atomic(struct exec_warp *w, const struct exec_insn *i)
         }
     }
     if (i->kind == CAS || i->kind == EXCH)
-        exec_poll(w, 8 * POLL_COST);
+        exec_poll(w, EXEC_ATOMIC_POLL_COST);
     else
-        w->budget -= POLL_COST;
+        w->budget -= EXEC_ATOMIC_COST;
 }
 
 /* Vectors: each element on its own is atomic. */
@@ -257,7 +261,7 @@ static void run_atomic128(struct exec_warp *w, const struct exec_insn *i)
         }
     }
     if (op == CAS)
-        exec_poll(w, 8 * POLL_COST);
+        exec_poll(w, EXEC_ATOMIC_POLL_COST);
 }
 
 EXEC_RACY void exec_reduce(struct exec_warp *w, const struct exec_insn *i, void *to, const void *from, unsigned bytes)

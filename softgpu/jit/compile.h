@@ -18,6 +18,7 @@
  *   exchanges.c   shuffles and votes of a full warp
  *   access.c      accesses of memory: the usual case inline
  *   vectors.c     vectors of global memory: elements change places
+ *   atomics.c     atomic operations on shared memory
  *   lanes.c       and lane by lane in other cases; the interpreter does what is left
  *
  * A row of registers is a variable on the stack of the code, which LLVM turns into vector registers. All rows are
@@ -36,6 +37,7 @@
 
 #include <llvm-c/Core.h>
 
+#include "softgpu/exec/atomic.h"
 #include "softgpu/exec/exec.h"
 #include "softgpu/exec/straight.h"
 #include "softgpu/jit.h"
@@ -112,6 +114,15 @@ static inline enum row_bits access_bits(const struct exec_insn *i)
 {
     const bool global = i->known >= EXEC_STRAIGHT_LOAD_8 && i->known <= EXEC_STRAIGHT_STORE_64;
     return !global && !access_is_shared(i) ? 0 : i->size == 8 ? ROW_64 : ROW_32;
+}
+
+/* An atomic operation that has code here (atomics.c). */
+static inline bool atomic_is_known(const struct exec_insn *i)
+{
+    const bool real = i->type >= PTX_F16 && i->type <= PTX_F64,
+               sum = i->type == PTX_F32 && i->kind == EXEC_ATOMIC_ADD;
+    return i->known == EXEC_STRAIGHT_ATOMIC && i->space == PTX_SPACE_SHARED && (i->size == 4 || i->size == 8) &&
+           !(i->flags & (EXEC_ADDRESS_FRAME | EXEC_SYSTEM)) && i->order != EXEC_SEQ_CST && (!real || sum);
 }
 
 /* region.c: fills in_region, and has_runs. false: there is nothing to gain. */
@@ -229,11 +240,23 @@ void vector_store(struct compiler *, const struct exec_insn *, const LLVMValueRe
    lanes' pairs (elements: 2). */
 void vectors_to_rows(struct compiler *, LLVMValueRef *vectors, unsigned lanes, unsigned elements, LLVMValueRef *rows);
 
+/* atomics.c: false: not one that is known here. */
+bool emit_atomic(struct compiler *, const struct exec_insn *);
+
 /* lanes.c: makes its variables, at the beginning of the code. */
 void lanes_begin(struct compiler *);
 /* Writes an access by these lanes, of which there are some; NULL: by all. Goes on in `behind`, or in `step`, where the
    interpreter has to do it. */
 void lanes_access(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, LLVMBasicBlockRef step,
                   LLVMBasicBlockRef behind);
+/* Where the lanes are in shared memory goes to lane_places. Goes on in `step` where one of them is wrong. */
+void lanes_find_shared(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, LLVMBasicBlockRef step);
+/* A loop over these lanes, of which there are some: `body` writes its code. */
+void lanes_each(struct compiler *, LLVMValueRef lanes,
+                void (*body)(struct compiler *, const struct exec_insn *, LLVMValueRef lane), const struct exec_insn *);
+/* A lane's cell of one of the variables, whose cells have so many bytes: its address. */
+LLVMValueRef lanes_cell(struct compiler *, LLVMValueRef variable, LLVMValueRef lane, unsigned bytes);
+/* The address of the variable. */
+LLVMValueRef lanes_variable(struct compiler *, LLVMValueRef variable);
 
 #endif

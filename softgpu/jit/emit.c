@@ -214,7 +214,7 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
     case EXEC_STRAIGHT_HALT: halt(c, k); break;
     default:
         if (!lanewise(c, i) && !run_store_emit(c, i) && !emit_access(c, i) && !emit_logic(c, i) &&
-            !emit_exchange(c, i) && !emit_function(c, i))
+            !emit_exchange(c, i) && !emit_atomic(c, i) && !emit_function(c, i))
             rows_step(c, i);
     }
     LLVMBuildBr(c->builder, way_to(c, k + 1));

@@ -10,7 +10,7 @@
 #define GRANULE_REST ((UINT64_C(1) << SG_GRANULE_SHIFT) - 1)
 
 /* The value of a variable of `begin`, one cell for each lane, as an address. */
-static LLVMValueRef place(struct compiler *c, LLVMValueRef variable)
+LLVMValueRef lanes_variable(struct compiler *c, LLVMValueRef variable)
 {
     return LLVMBuildPtrToInt(c->builder, variable, c->i64, "");
 }
@@ -35,10 +35,10 @@ static LLVMValueRef first_of(struct compiler *c, LLVMValueRef lanes)
     return LLVMBuildZExt(c->builder, lane, c->i64, "");
 }
 
-static LLVMValueRef cell_of(struct compiler *c, LLVMValueRef variable, LLVMValueRef lane, unsigned bytes)
+LLVMValueRef lanes_cell(struct compiler *c, LLVMValueRef variable, LLVMValueRef lane, unsigned bytes)
 {
     LLVMValueRef offset = LLVMBuildMul(c->builder, lane, constant_64(c, bytes), "");
-    return LLVMBuildAdd(c->builder, place(c, variable), offset, "");
+    return LLVMBuildAdd(c->builder, lanes_variable(c, variable), offset, "");
 }
 
 /* Goes on in `step` if one of the lanes is among the wrong ones. */
@@ -62,12 +62,12 @@ static void check_global(struct compiler *c, const struct exec_insn *i, LLVMValu
 {
     LLVMBuilderRef b = c->builder;
     LLVMValueRef at = LLVMBuildAdd(b, row_read(c, i->s[0], ROW_64), splat(c, constant_64(c, (uint64_t)i->offset)), "");
-    store_to(c, at, place(c, c->lane_places), 64);
+    store_to(c, at, lanes_variable(c, c->lane_places), 64);
     LLVMValueRef window = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, near)), 8),
                  base = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, base)), 8),
                  size = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, size)), 8),
                  rights = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, rights)), 8);
-    LLVMValueRef first = load_from(c, c->i64, cell_of(c, c->lane_places, first_of(c, lanes), 8), 8),
+    LLVMValueRef first = load_from(c, c->i64, lanes_cell(c, c->lane_places, first_of(c, lanes), 8), 8),
                  offset = LLVMBuildSub(b, first, base, "");
     LLVMBasicBlockRef inside = block_new(c, "inside"), granule = block_new(c, "granule");
     LLVMValueRef before = LLVMBuildAnd(b, offset, constant_64(c, ~GRANULE_REST), ""),
@@ -89,12 +89,12 @@ static void check_global(struct compiler *c, const struct exec_insn *i, LLVMValu
     LLVMPositionBuilderAtEnd(b, granule);
 }
 
-static void check_shared(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef step)
+void lanes_find_shared(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef step)
 {
     LLVMBuilderRef b = c->builder;
-    const bool narrow = i->flags & EXEC_ADDRESS_32;
-    LLVMValueRef a = row_read(c, i->s[0], narrow ? ROW_32 : ROW_64);
-    if (!narrow)
+    const bool narrow = i->flags & EXEC_ADDRESS_32, none = i->flags & EXEC_ADDRESS_UNIFORM;
+    LLVMValueRef a = none ? LLVMConstNull(c->row32) : row_read(c, i->s[0], narrow ? ROW_32 : ROW_64);
+    if (!none && !narrow)
         a = LLVMBuildTrunc(b, a, c->row32, "");
     LLVMValueRef at = LLVMBuildAdd(b, a, splat(c, constant_32(c, (uint32_t)i->offset)), ""),
                  end = LLVMBuildAdd(b, at, splat(c, constant_32(c, i->size)), "");
@@ -103,15 +103,15 @@ static void check_shared(struct compiler *c, const struct exec_insn *i, LLVMValu
     leave_if(c, LLVMBuildOr(b, beyond, some_bits(c, at, 0x80000000u | (i->size - 1u)), ""), lanes, step);
     LLVMValueRef shared = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared)), 8);
     LLVMValueRef all = LLVMBuildAdd(b, LLVMBuildZExt(b, at, c->row64, ""), splat(c, shared), "");
-    store_to(c, all, place(c, c->lane_places), 64);
+    store_to(c, all, lanes_variable(c, c->lane_places), 64);
 }
 
 static void move_vector(struct compiler *c, const struct exec_insn *i, LLVMValueRef lane)
 {
     const unsigned bytes = i->size * i->vector;
     LLVMTypeRef type = LLVMVectorType(i->size == 8 ? c->i64 : c->i32, i->vector);
-    LLVMValueRef memory = load_from(c, c->i64, cell_of(c, c->lane_places, lane, 8), 8),
-                 own = cell_of(c, c->lane_vectors, lane, bytes);
+    LLVMValueRef memory = load_from(c, c->i64, lanes_cell(c, c->lane_places, lane, 8), 8),
+                 own = lanes_cell(c, c->lane_vectors, lane, bytes);
     const bool store = access_is_store(i);
     LLVMValueRef value = load_from(c, type, store ? own : memory, bytes);
     LLVMSetVolatile(value, true);
@@ -128,8 +128,8 @@ static void move(struct compiler *c, const struct exec_insn *i, LLVMValueRef lan
     }
     LLVMTypeRef type = LLVMIntTypeInContext(c->context, 8u * i->size), cell_type = i->size == 8 ? c->i64 : c->i32;
     const bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
-    LLVMValueRef at = load_from(c, c->i64, cell_of(c, c->lane_places, lane, 8), 8),
-                 cell = cell_of(c, c->lane_cells, lane, i->size == 8 ? 8 : 4);
+    LLVMValueRef at = load_from(c, c->i64, lanes_cell(c, c->lane_places, lane, 8), 8),
+                 cell = lanes_cell(c, c->lane_cells, lane, i->size == 8 ? 8 : 4);
     if (access_is_store(i)) {
         LLVMValueRef value = load_from(c, cell_type, cell, 4);
         LLVMSetVolatile(store_to(c, i->size < 4 ? LLVMBuildTrunc(b, value, type, "") : value, at, i->size), true);
@@ -142,6 +142,23 @@ static void move(struct compiler *c, const struct exec_insn *i, LLVMValueRef lan
     store_to(c, value, cell, 4);
 }
 
+void lanes_each(struct compiler *c, LLVMValueRef lanes,
+                void (*body)(struct compiler *, const struct exec_insn *, LLVMValueRef lane), const struct exec_insn *i)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(b), loop = block_new(c, "lane"), done = block_new(c, "lanes");
+    LLVMBuildBr(b, loop);
+    LLVMPositionBuilderAtEnd(b, loop);
+    LLVMValueRef left = LLVMBuildPhi(b, c->i32, "");
+    body(c, i, first_of(c, left));
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(b);
+    LLVMValueRef rest = LLVMBuildAnd(b, left, LLVMBuildSub(b, left, constant_32(c, 1), ""), "");
+    LLVMAddIncoming(left, &lanes, &from, 1);
+    LLVMAddIncoming(left, &rest, &end, 1);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, rest, constant_32(c, 0), ""), done, loop);
+    LLVMPositionBuilderAtEnd(b, done);
+}
+
 void lanes_access(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef step,
                   LLVMBasicBlockRef behind)
 {
@@ -150,28 +167,20 @@ void lanes_access(struct compiler *c, const struct exec_insn *i, LLVMValueRef la
     const bool store = access_is_store(i), vector = i->vector > 1;
     if (!lanes)
         lanes = constant_32(c, UINT32_MAX);
-    (access_is_shared(i) ? check_shared : check_global)(c, i, lanes, step);
-    const LLVMValueRef vectors = place(c, c->lane_vectors),
+    (access_is_shared(i) ? lanes_find_shared : check_global)(c, i, lanes, step);
+    const LLVMValueRef vectors = lanes_variable(c, c->lane_vectors),
                        half[2] = { vectors, address_of(c, vectors, SG_LANES / 2 * i->size * i->vector) };
     if (!vector) /* lanes that do not load keep what they have */
-        store_to(c, row_read(c, store ? i->s[1] : i->d | EXEC_BASE_FRAME, bits), place(c, c->lane_cells), 64);
+        store_to(c, row_read(c, store ? i->s[1] : i->d | EXEC_BASE_FRAME, bits), lanes_variable(c, c->lane_cells), 64);
     else if (store)
         vector_store(c, i, half);
-    LLVMBasicBlockRef from = LLVMGetInsertBlock(b), loop = block_new(c, "lane"), done = block_new(c, "lanes");
-    LLVMBuildBr(b, loop);
-    LLVMPositionBuilderAtEnd(b, loop);
-    LLVMValueRef left = LLVMBuildPhi(b, c->i32, "");
-    move(c, i, first_of(c, left));
-    LLVMValueRef rest = LLVMBuildAnd(b, left, LLVMBuildSub(b, left, constant_32(c, 1), ""), "");
-    LLVMAddIncoming(left, &lanes, &from, 1);
-    LLVMAddIncoming(left, &rest, &loop, 1);
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, rest, constant_32(c, 0), ""), done, loop);
-    LLVMPositionBuilderAtEnd(b, done);
+    lanes_each(c, lanes, move, i);
     if (!store && access_is_shared(i))
         note_read(c, i);
     if (!store && vector)
         vector_load(c, i, half, false);
     else if (!store)
-        row_write(c, i->d, bits, load_from(c, bits == ROW_64 ? c->row64 : c->row32, place(c, c->lane_cells), 64));
+        row_write(c, i->d, bits,
+                  load_from(c, bits == ROW_64 ? c->row64 : c->row32, lanes_variable(c, c->lane_cells), 64));
     LLVMBuildBr(b, behind);
 }

@@ -111,6 +111,16 @@ static void note_access(struct compiler *c, const struct exec_insn *i)
         note(c, i->d | EXEC_BASE_FRAME, access_bits(i), true);
 }
 
+static void note_atomic(struct compiler *c, const struct exec_insn *i)
+{
+    const enum row_bits bits = i->size == 8 ? ROW_64 : ROW_32;
+    if (!(i->flags & EXEC_ADDRESS_UNIFORM))
+        note(c, i->s[0], i->flags & EXEC_ADDRESS_32 ? ROW_32 : ROW_64, false);
+    note(c, i->s[1], bits, false);
+    if (i->kind == EXEC_ATOMIC_CAS)
+        note(c, i->s[2], bits, false);
+}
+
 static void note_exchange(struct compiler *c, const struct exec_insn *i)
 {
     note_predicate(c, i->in, false);
@@ -158,6 +168,8 @@ static void note_instruction(struct compiler *c, const struct exec_insn *i)
         note_predicate(c, i->p, true);
         break;
     case EXEC_STRAIGHT_ATOMIC:
+        if (atomic_is_known(i))
+            note_atomic(c, i);
         if (i->d != UINT32_MAX)
             note(c, i->d | EXEC_BASE_FRAME, bits_of_bytes(i->size), true);
         break;

@@ -157,6 +157,23 @@ static const struct access accesses[] = {
     { "st.shared.f32 [A-4], f4;", 4, true },
     { "st.shared.u64 [A], a8;", 8, true },
     { "st.shared.v4.u32 [A], {r4, r5, r6, r7};", 16, true },
+    { "atom.shared.add.u32 r4, [A], r5;", 4, true },
+    { "red.shared.add.u32 [A], r5;", 4, true },
+    { "atom.shared.add.f32 f4, [A], f4;", 4, true },
+    { "atom.shared.and.b32 r5, [A+4], r6;", 4, true },
+    { "atom.shared.or.b32 r6, [A], r4;", 4, true },
+    { "red.shared.xor.b32 [A], r6;", 4, true },
+    { "atom.shared.exch.b32 r7, [A], r4;", 4, true },
+    { "atom.shared.cas.b32 r4, [A], r5, r6;", 4, true },
+    { "atom.shared.inc.u32 r5, [A], r6;", 4, true },
+    { "atom.shared.dec.u32 r6, [A], r4;", 4, true },
+    { "atom.shared.min.s32 r7, [A], r4;", 4, true },
+    { "atom.shared.max.u32 r4, [A-4], r7;", 4, true },
+    { "atom.shared.add.u64 a8, [A], a9;", 8, true },
+    { "atom.shared.max.s64 a9, [A], a8;", 8, true },
+    { "atom.shared.cas.b64 a8, [A], a9, a8;", 8, true },
+    { "red.shared.min.u64 [A], a9;", 8, true },
+    { "atom.shared.add.f64 d4, [A], d4;", 8, true },
 };
 
 static const char *kernel_of(const char *text, const char *address, bool guarded, bool offset)
