@@ -99,7 +99,9 @@ void exec_block_start(struct exec_block *b)
         b->failed = true;
         return;
     }
-    memset(b->barriers, 0, sizeof b->barriers);
+    for (uint32_t m = b->barriers_in_use; m; m &= m - 1)  /* threads that came, and did not wait */
+        memset(&b->barriers[__builtin_ctz(m)], 0, sizeof *b->barriers);
+    b->barriers_in_use = 0;
     /* cooperative groups keeps its barriers there and expects them at rest */
     memset(b->shared, 0, g->engine->limits.shared_reserved);
     b->released = false;

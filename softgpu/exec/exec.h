@@ -268,7 +268,6 @@ struct exec_barrier {
     uint32_t arrived[EXEC_MAX_WARPS]; /* lanes, waiting or not */
     uint32_t arrived_count;           /* all that ever did, since it was last open */
     uint32_t expected;                /* threads; 0: all that live */
-    bool in_use;
     uint32_t ones; bool all, any;     /* bar.red */
 };
 
@@ -296,6 +295,7 @@ struct exec_block {
     unsigned char *shared; size_t shared_size;   /* reserved, static, dynamic */
     unsigned char *local; size_t local_size;
     struct exec_barrier barriers[EXEC_BARRIERS];
+    uint32_t barriers_in_use;         /* a bit for each; the others are all zeros */
     struct exec_check *check; /* NULL: it is not watched */
     /* What its kernel has launched (device_runtime.c): arguments of launches to come, the last error of each thread,
        and the last task of its NULL stream. */

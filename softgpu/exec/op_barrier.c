@@ -58,13 +58,16 @@ static void release(struct exec_block *b, uint32_t id)
         }
     }
     memset(r, 0, sizeof *r);
+    b->barriers_in_use &= ~(1u << id);
 }
 
 void exec_barrier_recheck(struct exec_block *b)
 {
-    for (uint32_t id = 0; id < EXEC_BARRIERS; id++)
-        if (b->barriers[id].in_use && is_complete(b, &b->barriers[id]))
+    for (uint32_t m = b->barriers_in_use; m; m &= m - 1) {
+        const uint32_t id = (uint32_t)__builtin_ctz(m);
+        if (is_complete(b, &b->barriers[id]))
             release(b, id);
+    }
 }
 
 /* Lanes that name another barrier than the first do it again as a group of their own. */
@@ -103,8 +106,8 @@ static void run_barrier(struct exec_warp *w, const struct exec_insn *i)
         return;
     }
     struct exec_barrier *r = &b->barriers[id];
-    if (!r->in_use) {
-        r->in_use = true;
+    if (!(b->barriers_in_use >> id & 1)) {
+        b->barriers_in_use |= 1u << id;
         r->all = true;
     }
     if (i->s[1])

@@ -63,7 +63,8 @@ void exec_warp_start(struct exec_warp *w, uint32_t lanes)
     w->group_count = 0;
     w->halts = 0;
     for (unsigned k = 0; k < 3; k++)
-        w->row->fill32(w->special[EXEC_ROW_CTAID + k], b->ctaid[k]);
+        if (w->special[EXEC_ROW_CTAID + k][0] != b->ctaid[k])
+            w->row->fill32(w->special[EXEC_ROW_CTAID + k], b->ctaid[k]);
     exec_frames_reset(w);
     struct exec_frame *frame = exec_frame_push(w, g->entry, NULL, lanes);
     if (!frame) {
