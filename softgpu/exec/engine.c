@@ -214,7 +214,7 @@ static void start_children(sg_engine *e, sg_grid *ready, sg_grid **over)
 static bool has_ended(sg_engine *e, sg_grid *g, sg_grid **over)
 {
     FLYT_ASSERT_HELD(&e->lock);
-    while (!g->running && !g->children && (g->next_block == g->block_count || atomic_load(&g->error))) {
+    while (!g->running && !g->children && (!exec_blocks_left(g) || atomic_load(&g->error))) {
         sg_grid *next = g->tail;
         if (!next)
             return true;
@@ -324,6 +324,21 @@ static sg_grid *fail_grids(sg_engine *e, sg_grid *root, int error)
     return over;
 }
 
+/* Without the lock: the block's turn, and, where that is its last one, those of the blocks that were claimed with it. A
+   block that has launched others is left to the lock. done: how many of those have begun. */
+static enum exec_turn run_turns(struct exec_block *b, struct exec_range claimed, uint64_t *done)
+{
+    enum exec_turn turn = b->cluster ? exec_cluster_turn(b->cluster) : exec_block_turn(b);
+    for (*done = 0; turn == EXEC_TURN_DONE && *done < claimed.count; ++*done) {
+        if (b->stream || b->buffers || b->errors || atomic_load_explicit(&b->grid->error, memory_order_relaxed))
+            break;
+        b->index = claimed.first + *done;
+        b->fresh = true;
+        turn = exec_block_turn(b);
+    }
+    return turn;
+}
+
 static void *engine_thread(void *context)
 {
     sg_engine *e = context;
@@ -337,15 +352,22 @@ static void *engine_thread(void *context)
             sleep_until(e, wake);
             continue;
         }
-        if (b->fresh)
+        const bool begins = b->fresh;
+        if (begins)
             b = exec_warm_block(e, b);
+        sg_grid *g = b->grid;
+        const struct exec_range claimed = exec_claim_blocks(e, b);
         const unsigned since = e->turns_seen & 1;
         e->in_turn[since]++;
         pthread_mutex_unlock(&e->lock);
-        enum exec_turn turn = b->cluster ? exec_cluster_turn(b->cluster) : exec_block_turn(b);
+        const uint64_t before = begins ? now() : 0;
+        uint64_t done;
+        enum exec_turn turn = run_turns(b, claimed, &done);
+        const uint64_t took = begins ? now() - before : 0;
         pthread_mutex_lock(&e->lock);
         e->in_turn[since]--;
-        sg_grid *g = b->grid;
+        if (begins)
+            exec_claim_over(e, g, claimed, done, turn == EXEC_TURN_DONE ? took : UINT64_MAX);
         int error = atomic_load_explicit(&g->error, memory_order_relaxed);
         bool failed = error != 0;
         sg_grid *over = failed ? fail_grids(e, root_of(g), error) : NULL;

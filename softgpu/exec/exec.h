@@ -304,6 +304,10 @@ struct exec_block {
     struct exec_task *stream;
 };
 
+/* Blocks of a grid, by their indexes. */
+struct exec_range { uint64_t first, count; };
+enum { EXEC_CLAIMS_MOST = 64 };
+
 struct sg_grid {
     struct sg_grid *next, **link;
     sg_engine *engine;
@@ -313,6 +317,9 @@ struct sg_grid {
     unsigned char *params; size_t params_size;
     uint64_t id;
     uint64_t block_count, next_block, running;
+    /* Of those before next_block: what host threads have claimed and given back, and how many have claims (place.c). */
+    struct exec_range returned[EXEC_CLAIMS_MOST];
+    uint32_t returned_count, claims, claim_size;
     uint32_t threads_per_block, warps_per_block;
     uint32_t cluster[3], cluster_size; /* 1: none */
     bool cluster_given;               /* by the launch or the kernel: %is_explicit_cluster */

@@ -6,6 +6,7 @@
  */
 #include "softgpu/exec/access.h"
 #include "softgpu/exec/decode.h"
+#include "softgpu/exec/place.h"
 
 #include <cuda.h>
 #include <string.h>
@@ -19,9 +20,11 @@ static void cancel_next(sg_grid *g, uint32_t response[4])
 {
     memset(response, 0, RESPONSE);
     pthread_mutex_lock(&g->engine->lock);
-    uint64_t index = g->next_block;
-    if (index < g->block_count && !atomic_load(&g->error)) {
-        g->next_block += g->cluster_size;
+    uint64_t index = 0;
+    if (exec_blocks_left(g) && !atomic_load(&g->error)) {
+        index = exec_take_block(g);
+        if (g->cluster_size > 1) /* nobody claims blocks of clusters: it was the first that nobody had taken */
+            g->next_block += g->cluster_size - 1;
         response[0] = 1;
     }
     pthread_mutex_unlock(&g->engine->lock);

@@ -9,6 +9,11 @@
  * that has ended last, if there is one, because that is still in the processor's caches. So a grid of many short blocks
  * uses as much memory as host threads run blocks at a time, not as much as blocks are resident.
  *
+ * While blocks of the oldest grid wait for room, a thread that begins one claims some more, and runs them in its place
+ * one after the other, without the lock: as many as take it some ten microseconds. When one of them is not over after
+ * its first turn, the thread gives back those that it has not begun: the block may wait for one of these. So the oldest
+ * block that has not ended has always begun, or is the next of a thread whose block before it ends in its turn.
+ *
  * The number of SMs may change while blocks run (sg_active_sms). It says where blocks are placed, no more: those that
  * are resident stay until they end. A grid that needs more SMs at once, and was launched by the number that programs
  * see, gets the SMs of that number.
@@ -21,6 +26,9 @@
 #include "softgpu/exec/family.h"
 
 enum { RESIDENT_GRIDS = 128 };        /* of a device: CUDA's table for compute capability 7.5 and later */
+/* CLAIM_MOST: blocks. LONG, SHORT: nanoseconds. A grid's last blocks are for all threads: each claims a fraction of
+   what is left. */
+enum { CLAIM_MOST = 64, CLAIM_LONG = 50000, CLAIM_SHORT = 20000, CLAIM_FRACTION = 4 };
 
 unsigned exec_blocks_that_fit(const struct sg_limits *l, const struct exec_sm *sm, unsigned threads,
                                 unsigned registers, size_t shared)
@@ -151,10 +159,33 @@ static void resident_remove(struct exec_block *b)
         b->resident_next->resident_link = b->resident_link;
 }
 
+uint64_t exec_blocks_left(const sg_grid *g)
+{
+    uint64_t left = g->block_count - g->next_block;
+    for (uint32_t k = 0; k < g->returned_count; k++)
+        left += g->returned[k].count;
+    return left;
+}
+
+/* The oldest of those given back, else the first that nobody has taken. */
+uint64_t exec_take_block(sg_grid *g)
+{
+    struct exec_range *oldest = NULL;
+    for (uint32_t k = 0; k < g->returned_count; k++)
+        if (!oldest || g->returned[k].first < oldest->first)
+            oldest = &g->returned[k];
+    if (!oldest)
+        return g->next_block++;
+    const uint64_t index = oldest->first++;
+    if (!--oldest->count)
+        *oldest = g->returned[--g->returned_count];
+    return index;
+}
+
 static void become_next(sg_grid *g, struct exec_block *b, unsigned sm)
 {
     b->grid = g;
-    b->index = g->next_block++;
+    b->index = exec_take_block(g);
     b->sm = sm;
     b->fresh = true;
 }
@@ -227,14 +258,49 @@ void exec_end_block(sg_engine *e, sg_grid *g, struct exec_block *b)
     free(c);
 }
 
-/* Where blocks of the oldest grid wait for room, the one that another has left goes to the next of them: no SM has more
+/* Do blocks of the oldest grid wait for room, and would one of them get that of this block when it ends? No SM has more
    room, since exec_place_blocks() has used what others left. */
+static bool has_next(const sg_engine *e, const sg_grid *g, const struct exec_block *b)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    return g == e->grids && g->crowded && exec_blocks_left(g) && g->cluster_size == 1 &&
+           !atomic_load_explicit(&g->error, memory_order_relaxed) && e->placed_on == exec_active_sms(e) &&
+           b->sm < e->placed_on;
+}
+
+struct exec_range exec_claim_blocks(sg_engine *e, struct exec_block *b)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    sg_grid *g = b->grid;
+    const struct exec_range none = { 0, 0 };
+    if (!b->fresh || e->chaos || g->returned_count || g->claims == EXEC_CLAIMS_MOST || !has_next(e, g, b))
+        return none;
+    const uint64_t left = (g->block_count - g->next_block) / (CLAIM_FRACTION * e->thread_count);
+    struct exec_range r = { g->next_block, left < g->claim_size ? left : g->claim_size };
+    g->next_block += r.count;
+    g->claims += r.count > 0;
+    return r;
+}
+
+void exec_claim_over(sg_engine *e, sg_grid *g, struct exec_range r, uint64_t done, uint64_t nanoseconds)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    if (r.count)
+        g->claims--;
+    if (done < r.count) {
+        g->returned[g->returned_count++] = (struct exec_range){ r.first + done, r.count - done };
+        exec_place_blocks(e);         /* there may be room: the others found none left to begin */
+    }
+    if (done < r.count || nanoseconds > CLAIM_LONG)
+        g->claim_size /= 2;
+    else if (nanoseconds < CLAIM_SHORT && g->claim_size < CLAIM_MOST)
+        g->claim_size = g->claim_size ? 2 * g->claim_size : 1;
+}
+
 bool exec_next_block(sg_engine *e, sg_grid *g, struct exec_block *b)
 {
     FLYT_ASSERT_HELD(&e->lock);
-    if (g != e->grids || !g->crowded || g->next_block == g->block_count || g->cluster_size > 1 ||
-        atomic_load_explicit(&g->error, memory_order_relaxed) || e->placed_on != exec_active_sms(e) ||
-        b->sm >= e->placed_on)
+    if (!has_next(e, g, b))
         return false;
     struct exec_block *next = take_block(g);
     if (!next)
@@ -273,7 +339,7 @@ void exec_place_blocks(sg_engine *e)
     unsigned resident = 0;
     e->placed_on = exec_active_sms(e);
     for (sg_grid *g = e->grids; g && resident < RESIDENT_GRIDS; g = g->next) {
-        uint64_t left = g->block_count - g->next_block;
+        uint64_t left = exec_blocks_left(g);
         resident += left || g->running;
         g->crowded = false;
         if (!left || atomic_load_explicit(&g->error, memory_order_relaxed))
@@ -285,7 +351,7 @@ void exec_place_blocks(sg_engine *e)
             if (total < left)
                 return;
         }
-        for (bool placed = true; placed && g->next_block < g->block_count;) {
+        for (bool placed = true; placed && exec_blocks_left(g);) {
             uint64_t total;                           /* the emptiest SM first: blocks spread as on hardware */
             unsigned best = emptiest(e, g, sms, &total);
             placed =

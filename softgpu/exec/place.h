@@ -27,6 +27,16 @@ void exec_end_block(sg_engine *, sg_grid *, struct exec_block *);
 bool exec_next_block(sg_engine *, sg_grid *, struct exec_block *);
 /* Before the first turn of a block: the same block, or another one with memory that has become it. */
 struct exec_block *exec_warm_block(sg_engine *, struct exec_block *);
+/* A host thread that runs the block, which has not begun, may run those behind it, too, one after the other, without
+   the lock: as many as `count` says. They have begun for everybody else. count: 0: none. */
+struct exec_range exec_claim_blocks(sg_engine *, struct exec_block *);
+/* The thread has run the first `done` of them, in so many nanoseconds with the one before (UINT64_MAX: one of these
+   goes on), and gives back the rest. */
+void exec_claim_over(sg_engine *, sg_grid *, struct exec_range, uint64_t done, uint64_t nanoseconds);
+/* Blocks that have not begun. */
+uint64_t exec_blocks_left(const sg_grid *);
+/* The next of them; there is one. */
+uint64_t exec_take_block(sg_grid *);
 /* Of a grid that is over. */
 void exec_free_blocks(sg_grid *);
 

@@ -28,6 +28,24 @@ EXEC_TEST(one_grid_waits_for_another)
     assert_int_equal(out[1], 90 * 64);
 }
 
+/* Blocks that have ended make room for later ones, so a few may wait for one of these. A host thread that runs many
+   short blocks in a row must not keep the next ones for itself then. */
+EXEC_TEST(a_block_waits_for_the_next_one)
+{
+    enum { BLOCKS = 20000, TIMES = 3 };
+    gpu_load(KERNEL("k",
+                    "mov.u32 r9, %ctaid.x; mul.wide.u32 a1, r9, 4; add.u64 a1, a1, a0; and.b32 r10, r9, 1023;\n"
+                    "setp.ne.u32 p0, r10, 700;\n@p0 bra OWN;\n"
+                    "W: ld.volatile.global.u32 r4, [a1+4]; setp.eq.u32 p1, r4, 0;\n@p1 bra W;\n"
+                    "OWN: ld.global.u32 r5, [a1]; add.u32 r5, r5, 1; st.volatile.global.u32 [a1], r5;"));
+    uint32_t *out = gpu_alloc((BLOCKS + 1) * 4);
+    out[BLOCKS] = 1;
+    for (int k = 0; k < TIMES; k++)
+        assert_int_equal(gpu_wait(begin("k", BLOCKS, 1, 0, 0, out), 60), CUDA_SUCCESS);
+    for (int k = 0; k < BLOCKS; k++)
+        assert_int_equal(out[k], TIMES);
+}
+
 /* Each fills more than half of the machine and needs all of its blocks at once. */
 EXEC_TEST(cooperative_grids_take_turns)
 {
