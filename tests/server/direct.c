@@ -8,6 +8,7 @@
  *   within seconds, and the session goes on
  * shows: moving: a direct lane that ends before its last record ends the session at the new server, and nothing at the
  *   old one
+ * shows: moving: a direct lane whose number the session still uses from its last move is waited for, or done without
  * shows: attacks: no key opens a direct lane twice, and nonsense about direct lanes, from client and node manager,
  *   costs its sender at most
  */
@@ -97,17 +98,19 @@ static unsigned give(unsigned port, unsigned count)
 
 /* ---- the client ---- */
 
-static int ask_key(uint32_t number, depart_key key)
+static int ask_key_of(int which, uint32_t number, depart_key key)
 {
     lane_args args = { number };
     lane_result result;
     memset(&result, 0, sizeof result);
-    assert_int_equal(flyt_lane_1(&args, &result, peers[NEW].stub), RPC_SUCCESS);
+    assert_int_equal(flyt_lane_1(&args, &result, peers[which].stub), RPC_SUCCESS);
     int code = result.head.result;
     memcpy(key, result.key, sizeof(depart_key));
     xdr_free((xdrproc_t)xdr_lane_result, &result);
     return code;
 }
+
+static int ask_key(uint32_t number, depart_key key) { return ask_key_of(NEW, number, key); }
 
 static int depart_with(uint64_t session, depart_key *keys, unsigned count, unsigned *lanes)
 {
@@ -269,6 +272,42 @@ TEST(a_key_opens_once)
     assert_int_equal(give(port_of(servers[NEW].uri[TCP]), 1), SHARE_DONE);
     assert_int_equal(depart_with(peers[NEW].hello.session, keys, 1, &lanes), NOT_SUPPORTED);
     assert_true(is_there(OLD) && is_there(NEW));
+    end();
+}
+
+/* The session came to the old server over a lane that has not ended yet: an end that comes soon is waited for. */
+TEST(a_lane_is_still_in_use)
+{
+    depart_key key;
+    unsigned lanes, none;
+    uint8_t hello[RPC_LANE_HEAD], welcome[RPC_LANE_MAGIC], last[RPC_LANE_HEAD];
+    begin();
+    for (int ends = 0; ends < 2; ends++) {
+        for (uint64_t until = clock_now() + 5 * CLOCK_NS_PER_SECOND; ask_key_of(OLD, FIRST + 1, key) != 0;)
+            assert_true(clock_now() < until);       /* the lane of the turn before has just ended */
+        int fd = connect_to(port_of(servers[OLD].uri[TCP]));
+        rpc_lane_put_hello(hello, peers[OLD].hello.session, FIRST + 1);
+        assert_int_equal(send(fd, hello, sizeof hello, 0), sizeof hello);
+        assert_int_equal(send(fd, key, sizeof key, 0), sizeof key);
+        assert_int_equal(recv(fd, welcome, sizeof welcome, MSG_WAITALL), sizeof welcome);
+        rpc_lane_put(last, &(struct rpc_lane_record){ .lane = FIRST + 1 });
+        pid_t child = ends ? fork() : 1;
+        if (!child) {
+            usleep(300000);
+            _exit(send(fd, last, sizeof last, 0) != sizeof last);
+        }
+        assert_int_equal(give(port_of(servers[NEW].uri[TCP]), LANES_WANTED), SHARE_DONE);
+        lanes = depart();
+        assert_int_equal(lanes, ends ? LANES_WANTED : 1);
+        usleep(600000);                             /* longer than a session that ends says farewell */
+        assert_true(is_there(OLD) && is_there(NEW));
+        assert_int_equal(take_along(0, 4096, FIRST, 1 + (uint32_t)ends), 0);
+        assert_int_equal(depart_with(peers[NEW].hello.session, NULL, 0, &none), 0);
+        assert_true(is_there(OLD) && is_there(NEW));
+        if (!ends)
+            assert_int_equal(send(fd, last, sizeof last, 0), sizeof last);
+        close(fd);
+    }
     end();
 }
 

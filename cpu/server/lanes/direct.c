@@ -76,6 +76,20 @@ void lanes_dialled(struct session *session, const char *address, const int *fds,
 
 /* ---- opening ---- */
 
+/* A lane of this number on which the session came here may not have ended yet: its last record is read by a thread of
+   its own. */
+static bool lane_is_free(struct lanes *lanes, const struct lane *lane, uint64_t deadline)
+{
+    struct timespec until = clock_timespec(deadline);
+    int timeout = 0;
+    pthread_mutex_lock(&lanes->lock);
+    while (!lanes->stop && (lane->state == LANE_OPEN || lane->writing) && timeout == 0)
+        timeout = pthread_cond_clockwait(&lanes->changed, &lanes->lock, CLOCK_MONOTONIC, &until);
+    bool is_free = !lanes->stop && lane->state != LANE_OPEN && !lane->writing;
+    pthread_mutex_unlock(&lanes->lock);
+    return is_free;
+}
+
 static bool lane_depart(struct lanes *lanes, uint32_t number, int fd, const char *address, uint64_t target,
                         const uint8_t key[FLYT_LANE_KEY_SIZE], uint64_t deadline)
 {
@@ -84,6 +98,12 @@ static bool lane_depart(struct lanes *lanes, uint32_t number, int fd, const char
     char welcome[RPC_LANE_MAGIC] = "", error[RPC_ERROR_SIZE] = "";
     struct iovec secret = { (void *)(uintptr_t)key, FLYT_LANE_KEY_SIZE };
     rpc_channel *channel = NULL;
+    if (!lane_is_free(lanes, lane, deadline)) {
+        log_info("event=no-direct-lane session=%llu lane=%u why=\"it is in use\"",
+                 (unsigned long long)lanes->session->id, number);
+        close(fd);
+        return false;
+    }
     rpc_lane_put_hello(hello, target, number);
     int status = lanes->ways->depart(fd, address, hello, sizeof hello, deadline, &channel, error);
     if (status == 0 && (status = rpc_lane_send(channel, &secret, 1, deadline)) == 0)

@@ -208,6 +208,7 @@ static void lane_close(struct lanes *lanes, uint32_t number)
     if (!writing)
         lane->channel = NULL;
     pthread_cond_signal(&lane->wake);
+    pthread_cond_broadcast(&lanes->changed);
     pthread_mutex_unlock(&lanes->lock);
     if (!writing)
         return;
@@ -215,6 +216,7 @@ static void lane_close(struct lanes *lanes, uint32_t number)
     pthread_mutex_lock(&lanes->lock);
     lane->writing = false;
     lane->channel = NULL;
+    pthread_cond_broadcast(&lanes->changed);
     pthread_mutex_unlock(&lanes->lock);
 }
 
