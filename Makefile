@@ -74,7 +74,9 @@ endif
 inside     = $(if $(SANITIZE),$(1),$(patsubst -l%,-l:lib%.a,$(filter-out -ldl -lm,$(1))) $(filter -ldl -lm,$(1)))
 # A weak symbol that nobody of ours defines stays undefined, whatever the program has (a sanitizer's is the program's).
 OWN_WEAK  := $(if $(SANITIZE),,-Wl$(comma)-z$(comma)nodynamic-undefined-weak)
-ALONE     := -Wl,--exclude-libs,ALL -Wl,-Bsymbolic $(OWN_WEAK) $(AGED_LDFLAGS)
+# Functions of other libraries are looked up when a library of ours is loaded: to do that at the first call takes 3 KiB
+# of the caller's stack, and a thread may have 16 KiB in all.
+ALONE     := -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,-z,relro,-z,now $(OWN_WEAK) $(AGED_LDFLAGS)
 
 JOBS       ?= $(shell nproc)
 

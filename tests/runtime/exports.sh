@@ -18,7 +18,17 @@ exported() { nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | sort; }
 dynamic() { readelf -d "$1" | sed -n "s/.*($2).*\[\(.*\)\]/\1/p"; }
 equal() { [ "$1" = "$2" ] || { echo "have: $1"; echo "want: $2"; false; }; }
 
-echo 1..11
+# Those that run on the stacks of a program's threads.
+binds_at_once() {
+    for library; do
+        if ! readelf -d "$library" | grep -q BIND_NOW; then
+            echo "$library looks functions up at the first call"
+            return 1
+        fi
+    done
+}
+
+echo 1..12
 golden=tests/api/golden/libcudart
 for pair in 11.8:libcudart.so.11.0 12.9:libcudart.so.12 13.0:libcudart.so.13; do
     list=$golden-${pair%%:*}.txt
@@ -39,3 +49,5 @@ exported "$bin/cricket-client.so" > "$work/have"
 } | sort > "$work/want"
 check "cricket-client.so has all three under their nodes" diff "$work/want" "$work/have"
 check "cricket-client.so finds the core beside it" equal "$(dynamic "$bin/cricket-client.so" RUNPATH)" '$ORIGIN'
+check "no library of a program takes its stack to look functions up" binds_at_once "$bin"/libflyt-*.so \
+    "$bin"/cricket-client.so "$bin"/cudart/lib*.so* "$bin"/nccl/lib*.so*

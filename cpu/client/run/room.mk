@@ -12,7 +12,7 @@ RUN_NVRTC_SOURCES := $(addprefix cpu/client/run/,interpose.c nvrtc.c nvvm.c jitl
 $(RUN_NVRTC): $(RUN_NVRTC_SOURCES) cpu/client/run/interpose.h cpu/common/softgpu.h | $(AGED)
 	@mkdir -p $(@D)
 	$(CC) -shared -fPIC -I. -O2 -foptimize-sibling-calls -std=gnu11 -Wall -Wextra -fvisibility=hidden \
-	    -o $@ $(RUN_NVRTC_SOURCES) -Wl,-soname,libflyt-nvrtc.so \
+	    -o $@ $(RUN_NVRTC_SOURCES) -Wl,-soname,libflyt-nvrtc.so -Wl,-z,relro,-z,now \
 	    $(OWN_WEAK) $(AGED_LDFLAGS) -ldl
 PROGRAMS += $(RUN_NVRTC)
 
