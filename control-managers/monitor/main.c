@@ -169,7 +169,7 @@ static int read_options(struct monitor *monitor, int argc, char **argv)
 int main(int argc, char **argv)
 {
     const char *manager = getenv("FLYT_CLUSTER"), *tls = getenv("FLYT_CLUSTER_TLS");
-    static struct monitor monitor = { .lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER };
+    static struct monitor monitor = { .lock = PTHREAD_MUTEX_INITIALIZER };
     char error[256];
     log_set_name("flyt-monitor");
     monitor.manager = manager && *manager ? manager : "unix:///run/flyt/cluster-manager.sock";

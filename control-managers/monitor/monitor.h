@@ -3,8 +3,9 @@
  *
  * Two sides. The reader (read.c) is one thread: it asks the cluster manager, as an administrator who only reads, for
  * what has changed, keeps it (mirror.c), and makes texts of it (texts.c, metrics.c). The web side (web.c, web_tls.c)
- * has a thread for each connection, and knows nothing but these texts: so no request, however many there are, reaches
- * the cluster manager; connections.c ends those that take too long. It answers GET and HEAD only, and changes nothing.
+ * has a few threads for all connections, none of which may wait, and knows nothing but these texts: so no request,
+ * however many there are, reaches the cluster manager; connections.c ends those that take too long, streams.c has those
+ * that follow the events. It answers GET and HEAD only, and changes nothing.
  * access.c knows the rights of callers; without TLS the monitor listens on loopback addresses only. schema.c has the
  * keys of the configuration.
  */
@@ -56,14 +57,11 @@ struct monitor {
     const char *tokens;     /* file; NULL: none */
 
     pthread_mutex_t lock;                  /* all below */
-    pthread_cond_t news;                   /* an event has come, or it ends */
     struct monitor_text *texts[TEXTS];             /* NULL: nothing was read yet */
     struct event_text events[EVENTS_KEPT]; /* a ring; by number */
     uint64_t newest;
     uint64_t heard_ms, read_ms; /* of CLOCK_MONOTONIC: the last answer, the last reading that was whole; 0: none */
     bool lost;                  /* the last reading failed */
-    unsigned streams;
-    unsigned ends; /* so often have all streams been asked to end */
 };
 
 /* Until a signal ends it. The exit status. */

@@ -11,6 +11,7 @@
 #include "control-managers/monitor/metrics.h"
 #include "control-managers/monitor/mirror.h"
 #include "control-managers/monitor/monitor.h"
+#include "control-managers/monitor/streams.h"
 #include "control-managers/rows/rows.h"
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
@@ -360,7 +361,7 @@ static void keep_event(struct monitor *monitor, const admin_event *event)
     *at = (struct event_text){ .number = event->number, .text = text };
     snprintf(at->vm, sizeof at->vm, "%s", event->vm);
     monitor->newest = event->number;
-    pthread_cond_broadcast(&monitor->news);
+    streams_news(event->vm);
     pthread_mutex_unlock(&monitor->lock);
 }
 

@@ -16,6 +16,7 @@ struct monitor_text *text_make(char *bytes, size_t size);
 const char *text_bytes(const struct monitor_text *, size_t *size);
 struct monitor_text *text_hold(struct monitor_text *); /* any thread */
 void text_release(void *text);         /* struct monitor_text *, or NULL; any thread */
+size_t texts_held(void);               /* bytes of all that there are; any thread */
 
 /* A JSON array, row by row. */
 struct text_rows;
@@ -27,6 +28,6 @@ struct monitor_text *text_rows_end(struct text_rows *); /* NULL: no memory; free
 /* The rows of the array that are about this VM. NULL: no memory. */
 struct monitor_text *text_rows_of_vm(const struct monitor_text *, const char *vm);
 /* Of Prometheus' text format: the samples with the label vm of this value, and what describes them. NULL: no memory. */
-struct monitor_text *text_samples_of_vm(const struct monitor_text *, const char *vm);
+struct monitor_text *text_samples_of_vm(struct monitor_text *, const char *vm);
 
 #endif

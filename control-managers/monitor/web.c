@@ -21,16 +21,20 @@
 #include "control-managers/monitor/connections.h"
 #include "control-managers/monitor/metrics.h"
 #include "control-managers/monitor/monitor.h"
+#include "control-managers/monitor/streams.h"
 #include "control-managers/monitor/web_tls.h"
 #include "cpu/common/log.h"
 
 enum {
-    CONNECTIONS = 1536,
-    OTHERS = 6, /* one of so many connections is for callers that do not follow the events */
+    CONNECTIONS = 2048,
+    OTHERS = 2, /* one of so many connections is for callers that do not follow the events */
     OF_ONE_HOST = 256,
-    BEAT_SECONDS = 10,
+    THREADS = 4,
     MEMORY = 16384,
     STACK = 256 * 1024,
+    SEND_BUFFER = 128 * 1024, /* of a connection in the kernel, which doubles it */
+    HELD_TIMES = 4, /* so often what the newest texts have, and as much beside, slow readers may hold */
+    HELD_ALWAYS = 64 << 20,
     SPARE_FILES = 64
 };
 
@@ -81,7 +85,6 @@ static struct {
     pthread_rwlock_t keys;
     struct web_tls *tls;
     struct access_tokens *tokens;
-    struct event_stream *streams; /* under the monitor's lock */
 } web = { .fd = -1, .keys = PTHREAD_RWLOCK_INITIALIZER };
 
 static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type,
@@ -133,141 +136,6 @@ static bool may(const struct access_rights *rights, enum needs needs)
     case NEEDS_CLUSTER: return rights->cluster;
     }
     return false;
-}
-
-/* ---- events as they come ---- */
-
-struct event_stream {
-    struct event_stream *next, **link; /* web.streams */
-    struct monitor *monitor;
-    uint64_t after;
-    unsigned ends;             /* as monitor->ends was when it began */
-    char vm[CTL_MAX_NAME + 1]; /* only events about this one; "": all */
-    char *left;                /* of an event that did not fit */
-    size_t at;
-};
-
-static ssize_t give_left(struct event_stream *stream, char *buffer, size_t most)
-{
-    size_t size = strlen(stream->left + stream->at), taken = size < most ? size : most;
-    memcpy(buffer, stream->left + stream->at, taken);
-    stream->at += taken;
-    if (taken == size) {
-        free(stream->left);
-        stream->left = NULL;
-        stream->at = 0;
-    }
-    return (ssize_t)taken;
-}
-
-/* The next event that the caller may see. false: there is none yet. The lock is held. */
-static bool next_event(struct event_stream *stream)
-{
-    struct monitor *monitor = stream->monitor;
-    if (stream->after < monitor->newest && monitor->newest - stream->after > EVENTS_KEPT)
-        stream->after = monitor->newest - EVENTS_KEPT;
-    while (stream->after < monitor->newest) {
-        const struct event_text *event = &monitor->events[++stream->after % EVENTS_KEPT];
-        bool kept = event->number == stream->after && event->text;
-        if (*stream->vm && (!kept || strcmp(event->vm, stream->vm) != 0))
-            continue;
-        if (asprintf(&stream->left, "id: %llu\ndata: %s\n\n", (unsigned long long)stream->after,
-                     kept ? event->text : "null") < 0)
-            stream->left = NULL;
-        return true;
-    }
-    return false;
-}
-
-/* The next event, or a comment when there is none for a while, so that a connection that has ended is noticed. In the
-   thread of its connection. */
-static ssize_t stream_read(void *context, uint64_t position, char *buffer, size_t most)
-{
-    struct event_stream *stream = context;
-    struct monitor *monitor = stream->monitor;
-    struct timespec until;
-    (void)position;
-    if (stream->left)
-        return give_left(stream, buffer, most);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += BEAT_SECONDS;
-    bool found = false, late = false;
-    pthread_mutex_lock(&monitor->lock);
-    while (monitor->ends == stream->ends && !late && !(found = next_event(stream)))
-        late = pthread_cond_timedwait(&monitor->news, &monitor->lock, &until) == ETIMEDOUT;
-    bool ends = monitor->ends != stream->ends;
-    pthread_mutex_unlock(&monitor->lock);
-    if (!found && !ends)
-        stream->left = strdup(": waiting\n\n");
-    if (ends || !stream->left)
-        return MHD_CONTENT_READER_END_OF_STREAM;
-    return give_left(stream, buffer, most);
-}
-
-static void stream_free(void *context)
-{
-    struct event_stream *stream = context;
-    pthread_mutex_lock(&stream->monitor->lock);
-    stream->monitor->streams--;
-    *stream->link = stream->next;
-    if (stream->next)
-        stream->next->link = stream->link;
-    pthread_mutex_unlock(&stream->monitor->lock);
-    free(stream->left);
-    free(stream);
-}
-
-/* A VM may have a quarter of the streams, and all VMs together three: so none shuts out another, nor they those who
-   watch the whole. The lock is held. */
-static bool streams_full(const struct monitor *monitor, const char *vm)
-{
-    unsigned most = monitor->most_streams, quarter = most < 4 ? 1 : most / 4, own = 0, of_vms = 0;
-    if (monitor->streams >= most || !*vm)
-        return monitor->streams >= most;
-    for (const struct event_stream *one = web.streams; one; one = one->next) {
-        of_vms += *one->vm != '\0';
-        own += strcmp(one->vm, vm) == 0;
-    }
-    return own >= quarter || of_vms >= (most < 4 ? most : 3 * quarter);
-}
-
-/* The lock is held. */
-static void keep_stream(struct event_stream *stream)
-{
-    stream->monitor->streams++;
-    stream->next = web.streams;
-    stream->link = &web.streams;
-    if (web.streams)
-        web.streams->link = &stream->next;
-    web.streams = stream;
-}
-
-static enum MHD_Result begin_stream(struct monitor *monitor, struct MHD_Connection *connection,
-                                    const struct access_rights *rights)
-{
-    const char *last = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID");
-    struct event_stream *stream = calloc(1, sizeof *stream);
-    pthread_mutex_lock(&monitor->lock);
-    bool full = streams_full(monitor, rights->vm);
-    if (stream && !full) {
-        *stream = (struct event_stream){ .monitor = monitor,
-                                         .ends = monitor->ends,
-                                         .after = last ? strtoull(last, NULL, 10) : monitor->newest };
-        snprintf(stream->vm, sizeof stream->vm, "%s", rights->vm);
-        keep_stream(stream);
-    }
-    pthread_mutex_unlock(&monitor->lock);
-    if (!stream || full) {
-        free(stream);
-        return say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "Too many follow the events.\n");
-    }
-    struct MHD_Response *response =
-        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, stream_read, stream, stream_free);
-    if (response)
-        connections_follow(connection);
-    else
-        stream_free(stream);
-    return answer(connection, MHD_HTTP_OK, "text/event-stream", response);
 }
 
 /* ---- requests ---- */
@@ -330,6 +198,16 @@ static enum MHD_Result give_caller(struct MHD_Connection *connection, const stru
                   MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_COPY));
 }
 
+static enum MHD_Result give_events(struct monitor *monitor, struct MHD_Connection *connection,
+                                   const struct access_rights *rights)
+{
+    struct MHD_Response *response = stream_begin(monitor, connection, rights);
+    if (!response)
+        return say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "Too many follow the events.\n");
+    connections_follow(connection);
+    return answer(connection, MHD_HTTP_OK, "text/event-stream", response);
+}
+
 static enum MHD_Result refuse(struct MHD_Connection *connection)
 {
     return say(connection, MHD_HTTP_FORBIDDEN, "This certificate or token is not for that.\n");
@@ -355,7 +233,7 @@ static enum MHD_Result give(struct monitor *monitor, struct MHD_Connection *conn
     if (strcmp(url, "/api/v1/me") == 0)
         return give_caller(connection, &rights);
     if (strcmp(url, "/api/v1/events") == 0)
-        return may(&rights, NEEDS_ROWS) ? begin_stream(monitor, connection, &rights) : refuse(connection);
+        return may(&rights, NEEDS_ROWS) ? give_events(monitor, connection, &rights) : refuse(connection);
     return say(connection, MHD_HTTP_NOT_FOUND, "There is nothing of this name.\n");
 }
 
@@ -432,11 +310,13 @@ static int listen_on(const struct monitor *monitor, char *error)
                  monitor->address);
         return -1;
     }
-    int one = 1, fd = socket(is_four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int one = 1, buffer = SEND_BUFFER, fd = socket(is_four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const struct sockaddr *at = is_four ? (const struct sockaddr *)&four : (const struct sockaddr *)&six;
     socklen_t size = is_four ? sizeof four : sizeof six;
     if (fd >= 0)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (fd >= 0) /* connections have it from here. Left to itself, the kernel keeps megabytes for each slow reader */
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
     if (fd >= 0 && bind(fd, at, size) == 0 && listen(fd, CONNECTIONS) == 0)
         return fd;
     snprintf(error, 256, "cannot listen on %s port %u: %s", monitor->address, monitor->port, strerror(errno));
@@ -445,7 +325,7 @@ static int listen_on(const struct monitor *monitor, char *error)
     return -1;
 }
 
-/* A thread for each connection, each with a few files: as many as are allowed. */
+/* As many as are allowed. */
 static void allow_files(void)
 {
     struct rlimit limit;
@@ -466,7 +346,8 @@ static unsigned most_connections(void)
 /* Serves at web.fd. false: it cannot. */
 static bool serve(struct monitor *monitor)
 {
-    unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
+    /* Without TLS all callers have the loopback address. */
     const struct MHD_OptionItem with_tls[] = {
         { MHD_OPTION_HTTPS_MEM_CERT, 0, web.tls ? (void *)(uintptr_t)web_tls_certificate(web.tls) : NULL },
         { MHD_OPTION_HTTPS_MEM_KEY, 0, web.tls ? (void *)(uintptr_t)web_tls_key(web.tls) : NULL },
@@ -476,13 +357,30 @@ static bool serve(struct monitor *monitor)
         { MHD_OPTION_END, 0, NULL },
     };
     static const struct MHD_OptionItem without[] = { { MHD_OPTION_END, 0, NULL } };
+    streams_open(monitor);
     web.daemon = MHD_start_daemon(
         flags | (web.tls ? MHD_USE_TLS : 0), 0, NULL, NULL, handle, monitor, MHD_OPTION_LISTEN_SOCKET, web.fd,
-        MHD_OPTION_CONNECTION_LIMIT, most_connections(), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)REQUEST_SECONDS,
-        MHD_OPTION_NOTIFY_CONNECTION, connections_notice, NULL, MHD_OPTION_NOTIFY_COMPLETED, connections_answered, NULL,
-        MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY,
-        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK, MHD_OPTION_ARRAY, web.tls ? with_tls : without, MHD_OPTION_END);
+        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, most_connections(),
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)REQUEST_SECONDS, MHD_OPTION_NOTIFY_CONNECTION, connections_notice,
+        NULL, MHD_OPTION_NOTIFY_COMPLETED, connections_answered, NULL, MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped,
+        NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK,
+        MHD_OPTION_ARRAY, web.tls ? with_tls : without, MHD_OPTION_END);
     return web.daemon != NULL;
+}
+
+/* Each second. Slow readers hold old texts: a new one every few seconds, for as long as an answer may take. */
+static void beat(void *context)
+{
+    struct monitor *monitor = context;
+    size_t newest = 0, size;
+    streams_beat(monitor);
+    pthread_mutex_lock(&monitor->lock);
+    for (int i = 0; i < TEXTS; i++)
+        if (monitor->texts[i] && text_bytes(monitor->texts[i], &size))
+            newest += size;
+    pthread_mutex_unlock(&monitor->lock);
+    if (texts_held() > HELD_TIMES * newest + HELD_ALWAYS)
+        connections_hurry();
 }
 
 /* What the options name. 0; or -1 and *error (256 bytes). */
@@ -507,7 +405,7 @@ int web_begin(struct monitor *monitor, char *error)
     web.fd = listen_on(monitor, error);
     if (web.fd < 0)
         return -1;
-    if (!connections_begin(most_connections() / OTHERS) || !serve(monitor)) {
+    if (!connections_begin(most_connections() / OTHERS, beat, monitor) || !serve(monitor)) {
         snprintf(error, 256, "the web server cannot be started");
         return -1;
     }
@@ -519,12 +417,13 @@ int web_begin(struct monitor *monitor, char *error)
     return 0;
 }
 
-static void end_streams(struct monitor *monitor)
+/* Its sockets are closed, also the one at which it listens. */
+static void stop(struct monitor *monitor)
 {
-    pthread_mutex_lock(&monitor->lock);
-    monitor->ends++;
-    pthread_cond_broadcast(&monitor->news);
-    pthread_mutex_unlock(&monitor->lock);
+    streams_close(monitor);
+    if (web.daemon)
+        MHD_stop_daemon(web.daemon);
+    web.daemon = NULL;
 }
 
 /* Tokens may have been taken back, so all streams of events end. Callers that still have the right connect again. */
@@ -537,19 +436,16 @@ void web_reload(struct monitor *monitor)
         log_error("event=reload-refused why=\"%s\": what was there before still holds", error);
         return;
     }
-    if (tls) { /* its own certificate is given to the web server at its start */
-        end_streams(monitor);
-        if (web.daemon)
-            MHD_stop_daemon(web.daemon); /* and the socket is closed */
-        web.daemon = NULL;
-    }
+    if (tls) /* its own certificate is given to the web server at its start */
+        stop(monitor);
     pthread_rwlock_wrlock(&web.keys);
     struct web_tls *old_tls = web.tls;
     struct access_tokens *old_tokens = web.tokens;
     web.tls = tls;
     web.tokens = tokens;
     pthread_rwlock_unlock(&web.keys);
-    end_streams(monitor);
+    if (!tls)
+        streams_end(monitor);
     if (tls && ((web.fd = listen_on(monitor, error)) < 0 || !serve(monitor)))
         log_error("event=web-gone why=\"%s\": it is tried again at the next reload",
                   web.fd < 0 ? error : "the web server cannot be started");
@@ -560,9 +456,7 @@ void web_reload(struct monitor *monitor)
 
 void web_end(struct monitor *monitor)
 {
-    end_streams(monitor);
-    if (web.daemon)
-        MHD_stop_daemon(web.daemon);
+    stop(monitor);
     connections_end();
     web_tls_free(web.tls);
     access_tokens_free(web.tokens);

@@ -382,7 +382,7 @@ def unfinished_requests_shut_nobody_out():
                 peer.close()
         return still
     try:
-        for _ in range(1700):
+        for _ in range(2300):
             peer = socket.create_connection(address.split(":"))
             peer.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
             held.append(peer)
