@@ -1,16 +1,22 @@
 /*
  * Programs write to their memory all the time while a session moves from server to server (core_move,
- * docs/moving.md, "Rounds"): most of it is copied while they go on. Each thread keeps a model of what its memory has to
- * hold. Arguments: unix, tcp or direct, the path of cricket-rpc-server, and how many moves there are.
+ * docs/moving.md, "Rounds"): most of it is copied while they go on. Or they do so while checkpoints of changes are
+ * made, with which they go on after a loss (docs/elastic.md). Each thread keeps a model of what its memory has to hold.
+ * Arguments: unix, tcp or direct, the path of cricket-rpc-server, and how many moves there are.
  *
  * shows: moving: threads that write by kernels, copies and sets, free and allocate, while what they have is copied in
  *   rounds, find every byte as they left it after each of many moves
  * shows: moving: memory of the kinds that is not copied beforehand (pools, managed memory, handles, arrays, variables)
  *   has what was written last, too
+ * shows: recovery: threads that write by kernels, copies and sets, free and allocate, and memory of all these kinds,
+ *   while checkpoints are made of what the server has seen written, have every byte as they left it after each of many
+ *   losses of their worker; so does a program that uses two GPUs of one server, one of which writes to the other's
+ *   memory
  * shows: moving: a context that is reset while its memory is copied calls the move off, or it succeeds; a program that
  *   does not come to rest goes on, and moves later
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -45,6 +51,7 @@ static CUfunction add, count, spin;
 static CUmodule module;
 static unsigned moves_most = 4;
 static atomic_bool stop;
+static atomic_uint steps_of_all;
 
 static void begin(void)
 {
@@ -55,9 +62,14 @@ static void begin(void)
     OK(cuModuleGetFunction(&spin, module, "spin"));
 }
 
+static void launch_on(CUfunction function, CUstream s, CUdeviceptr at, uint32_t words, uint32_t value)
+{
+    OK(cuLaunchKernel(function, 4, 1, 1, 64, 1, 1, 0, s, (void *[]){ &at, &words, &value }, NULL));
+}
+
 static void launch_add(CUstream s, CUdeviceptr at, uint32_t words, uint32_t value)
 {
-    OK(cuLaunchKernel(add, 4, 1, 1, 64, 1, 1, 0, s, (void *[]){ &at, &words, &value }, NULL));
+    launch_on(add, s, at, words, value);
 }
 
 /* ---- threads with a model of their memory ---- */
@@ -105,6 +117,7 @@ static void step(struct worker *w)
     uint32_t *model = w->model[b] + from;
     const CUdeviceptr at = w->block[b] + 4 * (CUdeviceptr)from;
     w->steps++;
+    atomic_fetch_add(&steps_of_all, 1);
     if (what < 14) {
         launch_add(w->stream, at, words, value);
         for (uint32_t i = 0; i < words; i++)
@@ -157,7 +170,49 @@ static void *work(void *mine)
     return NULL;
 }
 
-static void body_writing(void)
+/* Checkpoints hold what was written since the one before. The worker is lost, in place of a move. */
+static atomic_uint checkpoints;        /* that the log has named */
+
+static void *read_log(void *shown)
+{
+    static char line[4096];
+    FILE *log = fdopen(STDERR_FILENO + 1, "r");
+    while (log && fgets(line, sizeof line, log)) {
+        dprintf((int)(intptr_t)shown, "%s", line);
+        atomic_fetch_add(&checkpoints, strstr(line, "a checkpoint took") != NULL);
+    }
+    return NULL;
+}
+
+static void protect(void)
+{
+    int ends[2], shown = dup(STDERR_FILENO);
+    pthread_t thread;
+    setenv("FLYT_RECOVERY", "checkpoint:100ms:512M", 1);
+    setenv("FLYT_LOG", "info", 1);
+    CHECK(pipe(ends) == 0 && dup2(ends[1], STDERR_FILENO) >= 0 && dup2(ends[0], STDERR_FILENO + 1) >= 0);
+    CHECK(pthread_create(&thread, NULL, read_log, (void *)(intptr_t)shown) == 0);
+}
+
+/* When the next checkpoint has been made. None is made where nothing is called. */
+static void lose(void)
+{
+    size_t room, all;
+    for (unsigned before = atomic_load(&checkpoints); atomic_load(&checkpoints) == before; usleep(10000))
+        OK(cuMemGetInfo_v2(&room, &all));
+    CHECK(two_servers_signal_workers(SIGKILL) > 0);
+}
+
+/* The threads have got further at another worker. */
+static void lose_and_go_on(void)
+{
+    enum { FURTHER = 10 * THREADS };
+    lose();
+    for (unsigned lost = atomic_load(&steps_of_all); atomic_load(&steps_of_all) - lost < FURTHER;)
+        usleep(1000);
+}
+
+static void write_all_the_time(bool loses)
 {
     struct worker workers[THREADS] = { 0 };
     begin();
@@ -166,7 +221,10 @@ static void body_writing(void)
         CHECK(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0);
     }
     for (unsigned i = 0; i < moves_most; i++) {
-        moved_to((int)(i + 1) % 2, false, 20000);
+        if (loses)
+            lose_and_go_on();
+        else
+            moved_to((int)(i + 1) % 2, false, 20000);
         usleep(10000);
     }
     atomic_store(&stop, true);
@@ -174,6 +232,14 @@ static void body_writing(void)
         pthread_join(workers[i].thread, NULL);
     for (unsigned i = 0; i < THREADS; i++)
         CHECK(workers[i].steps >= moves_most && workers[i].checks >= BLOCKS);
+}
+
+static void body_writing(void) { write_all_the_time(false); }
+
+static void body_writing_and_losing(void)
+{
+    protect();
+    write_all_the_time(true);
 }
 
 /* ---- what is copied at rest alone ---- */
@@ -185,7 +251,7 @@ static uint32_t word_at(CUdeviceptr at)
     return word;
 }
 
-static void body_other_kinds(void)
+static void write_other_kinds(bool loses)
 {
     enum { SIZE = 4 << 20 };
     CUdeviceptr counter, heap, pooled, managed, mapped;
@@ -209,10 +275,55 @@ static void body_other_kinds(void)
         for (unsigned i = 0; i < 4; i++)
             launch_add(0, all[i] + SIZE - 64, 16, 1);
         OK(cuLaunchKernel(count, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL));
-        moved_to((int)round % 2, false, 0);
+        if (loses)
+            lose();
+        else
+            moved_to((int)round % 2, false, 0);
         CHECK(word_at(counter) == round);
         for (unsigned i = 0; i < 4; i++)
             CHECK(word_at(all[i] + SIZE - 4) == round * 16 && word_at(all[i]) == 0);
+    }
+}
+
+static void body_other_kinds(void) { write_other_kinds(false); }
+
+static void body_other_kinds_and_losing(void)
+{
+    protect();
+    write_other_kinds(true);
+}
+
+/* Each device writes to its own memory, the first one also to that of the second. */
+static void body_two_devices_and_losing(void)
+{
+    enum { SIZE = 4 << 20, WRITTEN = 64 };
+    struct { CUcontext context; CUmodule module; CUfunction add; CUdeviceptr at; } on[2];
+    protect();
+    OK(cuInit(0));
+    for (int i = 0; i < 2; i++) {
+        CUdevice device;
+        OK(cuDeviceGet(&device, i));
+        OK(cuDevicePrimaryCtxRetain(&on[i].context, device));
+        OK(cuCtxSetCurrent(on[i].context));
+        OK(cuModuleLoadData(&on[i].module, ptx));
+        OK(cuModuleGetFunction(&on[i].add, on[i].module, "add"));
+        OK(cuMemAlloc_v2(&on[i].at, SIZE));
+        OK(cuMemsetD32_v2(on[i].at, 0, SIZE / 4));
+    }
+    OK(cuCtxSetCurrent(on[0].context));
+    OK(cuCtxEnablePeerAccess(on[1].context, 0));
+    const CUdeviceptr mine = on[0].at + SIZE - WRITTEN, its = on[1].at + SIZE - WRITTEN, copied = on[1].at + 4096;
+    for (unsigned round = 1; round <= moves_most; round++) {
+        OK(cuCtxSetCurrent(on[1].context));
+        launch_on(on[1].add, 0, its, WRITTEN / 4, 1);
+        OK(cuCtxSynchronize());
+        OK(cuCtxSetCurrent(on[0].context));
+        launch_on(on[0].add, 0, mine, WRITTEN / 4, 1);
+        launch_on(on[0].add, 0, on[1].at, WRITTEN / 4, 2);
+        OK(cuMemcpyPeer(copied, on[1].context, mine, on[0].context, WRITTEN));
+        lose();
+        CHECK(word_at(mine + WRITTEN - 4) == round * 16 && word_at(its + WRITTEN - 4) == round * 16);
+        CHECK(word_at(on[1].at + WRITTEN - 4) == round * 17 && word_at(copied + WRITTEN - 4) == round * 16);
     }
 }
 
@@ -294,12 +405,16 @@ static void body_not_at_rest(void)
 
 #define ISOLATED(name, limit) TEST(name) { assert_int_equal(isolated(body_##name, limit), 0); }
 ISOLATED(writing, 300)
+ISOLATED(writing_and_losing, 300)
 ISOLATED(other_kinds, 120)
+ISOLATED(other_kinds_and_losing, 120)
+ISOLATED(two_devices_and_losing, 120)
 ISOLATED(context_ends, 120)
 ISOLATED(not_at_rest, 60)
 
 int main(int argc, char **argv)
 {
+    setenv("FLYT_SOFTGPU_DEVICES", "2", 1);
     if (argc < 3 || two_servers_start(argv[1], argv[2])) {
         fprintf(stderr, "usage: %s unix|tcp|direct cricket-rpc-server [moves]\n", argv[0]);
         return 2;

@@ -137,7 +137,7 @@ static int take_along(struct move *move, const struct unanswered *calls)
         if (calls->calls[i].procedure != FLYT_EVENTS)
             return move_refuse(move, CORE_NOT_READY, "a call was still under way");
     for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry)) {
-        if (entry->kind != JOURNAL_SENT || entry->procedure != FLYT_EVENTS || !unanswered_has(calls, entry->xid))
+        if (entry->kind != JOURNAL_SENT || entry->procedure != FLYT_EVENTS || !unanswered_is(calls, entry))
             continue;
         uint8_t *room = journal_draft_add(entry->kind, entry->procedure, entry->xid, sizeof nothing);
         if (!room)

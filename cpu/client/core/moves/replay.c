@@ -159,7 +159,7 @@ static bool send_again(struct replay *r, const struct journal_entry *entry)
         const struct replay_bytes args = { journal_bytes_of(entry), entry->size };
         return entry->size <= REPLAY_NOTHING_ENDED || replay_events_ask(r, &args);
     }
-    bool in_flight = unanswered_has(&r->unanswered, entry->xid);
+    bool in_flight = unanswered_is(&r->unanswered, entry);
     if (!in_flight && rule == REPLAY_NOT)
         return true;
     struct replay_call *call = replay_call_make(r, entry, in_flight);
@@ -180,7 +180,7 @@ static bool send_events(struct replay *r)
 {
     for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry)) {
         if (entry->kind != JOURNAL_SENT || entry->procedure != FLYT_EVENTS ||
-            !unanswered_has(&r->unanswered, entry->xid))
+            !unanswered_is(&r->unanswered, entry))
             continue;
         struct replay_call *call = replay_call_make(r, entry, true);
         if (!call || !(call->changed = calloc(1, REPLAY_NOTHING_ENDED)))

@@ -21,7 +21,7 @@ static bool add(struct unanswered *u, const struct journal_entry *sent)
         u->calls = larger;
         u->room = room;
     }
-    u->calls[u->count++] = (struct unanswered_call){ sent->xid, sent->procedure };
+    u->calls[u->count++] = (struct unanswered_call){ sent->xid, sent->procedure, sent };
     return true;
 }
 
@@ -45,6 +45,14 @@ bool unanswered_find(struct unanswered *u)
         u->answers += entry->procedure != FLYT_EVENTS;
     }
     return true;
+}
+
+bool unanswered_is(const struct unanswered *u, const struct journal_entry *sent)
+{
+    for (size_t i = 0; i < u->count; i++)
+        if (u->calls[i].sent == sent)
+            return true;
+    return false;
 }
 
 bool unanswered_has(const struct unanswered *u, uint32_t xid)
