@@ -2,7 +2,8 @@
  * copy.c: copies. Each call is a plan (copy_plan.h): two sides and an extent. Which sides it has decides its route:
  *   in        the bytes come with the call, at most FLYT_MAX_INLINE of them, or beside the calls on a lane; they pass
  *             through staging memory
- *   out       the bytes go with the reply or on a lane, likewise; or only their fingerprints do
+ *   out       the bytes go with the reply or on a lane, likewise; or only their fingerprints do, for which the software
+ *             GPU lets them be read where they lie
  *   between   two places that the device reaches: its memory, and host memory that the client shares
  * What a call has of its own is a row at the end of this file.
  * Addresses are checked against what the client owns when the call is received.
@@ -42,6 +43,7 @@ struct copy_waiter {
     struct stream *stream;
     uint32_t xid;
     struct slot *slot;                    /* out: the bytes; NULL: there are none */
+    uint64_t in_place;                    /* out: the bytes lie at this address of the device; 0: in the slot */
     uint64_t size;
     flyt_via via;
     uint64_t mark;
@@ -234,14 +236,25 @@ static void fingerprints_finish(struct session *session, struct waiter *waiter)
     flyt_fingerprint all[FLYT_MAX_FINGERPRINTS];
     fingerprints_result result;
     memset(&result, 0, sizeof result);
-    if (waiter->result == CUDA_SUCCESS && out->slot) {
+    if (waiter->result == CUDA_SUCCESS && out->in_place) {
+        result.all.all_len = copy_fingerprints_in_place(session->gpu, out->in_place, out->size, all);
+        waiter->result = result.all.all_len ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    } else if (waiter->result == CUDA_SUCCESS && out->slot) {
         result.all.all_len = copy_fingerprints(out->slot->memory, out->size, all);
-        result.all.all_val = all;
     }
+    result.all.all_val = all;
     session_reply(session, out->xid, (xdrproc_t)xdr_fingerprints_result, &result, waiter->result, true);
     if (out->slot)
         staging_give(session, out->slot);
     copy_waited(session, out);
+}
+
+/* What only fingerprints are wanted of, if it can be read at its address; else 0. */
+static uint64_t place_to_read(const struct session *session, const struct copy_request *request)
+{
+    const struct server_copy_side *from = &request->plan.from;
+    const bool row = request->plan.extent.height == 1 && request->plan.extent.depth == 1;
+    return session->gpu->read && !request->via && row && !from->array && !from->host ? from->address : 0;
 }
 
 /* Issues the copy into a slot and arranges for the answer. */
@@ -257,13 +270,15 @@ static int out_issue(struct session *session, struct call *call)
         call->wants = &session->congested;
         return OPERATION_LATER;
     }
-    CUresult r = size ? copy_slot(session, call, size, &slot, &scarce) : CUDA_SUCCESS;
-    if (r == CUDA_SUCCESS && size && !slot)
+    const uint64_t in_place = size ? place_to_read(session, &request) : 0;
+    const bool copies = size && !in_place;
+    CUresult r = copies ? copy_slot(session, call, size, &slot, &scarce) : CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS && copies && !slot)
         return OPERATION_LATER;
     struct copy_waiter *out = r == CUDA_SUCCESS ? calloc(1, sizeof *out) : NULL;
     if (!out && r == CUDA_SUCCESS)
         r = CUDA_ERROR_OUT_OF_MEMORY;
-    if (r == CUDA_SUCCESS && size) {
+    if (r == CUDA_SUCCESS && copies) {
         plan->to = copy_at(slot->memory, &plan->extent);
         r = copy_start(session, plan, stream->handle);
     }
@@ -271,7 +286,7 @@ static int out_issue(struct session *session, struct call *call)
     if (r == CUDA_SUCCESS)
         r = stream_mark(session, stream);
     if (r == CUDA_SUCCESS) {
-        *out = (struct copy_waiter){ .slot = slot, .size = size };
+        *out = (struct copy_waiter){ .slot = slot, .size = size, .in_place = in_place };
         if (request.via)
             out->via = *request.via;
         copy_wait(session, call, out, request.via ? out_finish : fingerprints_finish, true);

@@ -63,6 +63,7 @@ static void gpu_fill_software(void *library, struct gpu *gpu)
     *(void **)&gpu->place_module = dlsym(library, "softgpu_place_module");
     *(void **)&gpu->module_place = dlsym(library, "softgpu_module_place");
     *(void **)&gpu->host_view = dlsym(library, "softgpu_host_view");
+    *(void **)&gpu->read = dlsym(library, "softgpu_read");
     *(void **)&gpu->watch = dlsym(library, "softgpu_watch");
     *(void **)&gpu->announce = dlsym(library, "softgpu_announce");
     *(void **)&gpu->look = dlsym(library, "softgpu_look");

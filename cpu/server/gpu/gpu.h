@@ -67,6 +67,9 @@ struct gpu {
     /* The software GPU's: where this process finds device memory that is mapped, all of it for reading and writing, or
        NULL. written: bytes have come there in this way. NULL elsewhere. */
     void *(*host_view)(uint64_t address, uint64_t size, bool written);
+    /* The software GPU's: read() gets bytes of device memory where they lie; meanwhile nothing is unmapped, so it must
+       be short. False: they cannot be read. NULL elsewhere. */
+    bool (*read)(uint64_t address, uint64_t size, void (*read)(const void *, uint64_t, void *), void *context);
     /* The software GPU's: which granules of a reservation were written since the last question, as a bit each;
        softgpu/driver/calls/watch.c says more. Waits for turns of blocks. NULL elsewhere. */
     CUresult (*watch)(uint64_t base, uint8_t *changed, uint64_t size, uint64_t *granule, bool again);

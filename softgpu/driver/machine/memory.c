@@ -309,3 +309,17 @@ void *softgpu_host_view(uint64_t address, uint64_t size, bool written)
         sg_check_written(address, size);
     return there ? (void *)(uintptr_t)address : NULL;
 }
+
+/* For servers that only look at device memory (cpu/server/copy/fingerprints.c): read() gets the bytes where they lie,
+   and none of them is unmapped meanwhile. False: they are no memory that can be read. */
+__attribute__((visibility("default")))
+bool softgpu_read(uint64_t address, uint64_t size, void (*read)(const void *, uint64_t, void *), void *context);
+bool softgpu_read(uint64_t address, uint64_t size, void (*read)(const void *, uint64_t, void *), void *context)
+{
+    sgd_space_hold();
+    bool may = sgd_space_any(address, size, SG_READ);
+    if (may)
+        read((const void *)(uintptr_t)address, size, context);
+    sgd_space_unhold();
+    return may;
+}
