@@ -13,6 +13,7 @@
 #include "cpu/client/core/stream/pool_notes.h"
 #include "share.h"
 #include "cpu/client/core/stream/managed.h"
+#include "cpu/client/core/stream/move_written.h"
 #include "cpu/client/core/wire/state.h"
 
 enum { TOKEN_KIND = 5 };
@@ -193,6 +194,7 @@ struct physical *physical_find(id_token token) { return tokens ? id_table_find(t
 int wire_take(struct physical *physical)
 {
     physical->named = id_table_add(handle_wires, physical, &physical->wire);
+    physical->moved = move_written_next();
     return physical->named ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
 
@@ -478,6 +480,7 @@ void access_note(struct client_mapping *mapping, const struct rights *rights, bo
     uint64_t at = mapping->node.key;
     mapping->rights = *rights;
     mapping->host = host;
+    mapping->of->moved = move_written_next();
     const struct handle_reservation *within = reservation_of(at, mapping->size);
     if (within && within->noted)
         return;

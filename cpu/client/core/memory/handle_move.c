@@ -6,9 +6,11 @@
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/memory/handle_state.h"
 #include "cpu/client/core/stream/move.h"
+#include "cpu/client/core/stream/move_written.h"
 #include "cpu/client/core/wire/state.h"
 
-struct moving { struct move *move; int code; };
+/* looks: `touched` of each handle is known. */
+struct moving { struct move *move; int code; bool looks; };
 
 static void handle_again(void *object, id_token token, void *context)
 {
@@ -35,7 +37,7 @@ static void handle_again(void *object, id_token token, void *context)
 
 int handle_restore(struct move *move)
 {
-    struct moving moving = { move, CORE_OK };
+    struct moving moving = { move, CORE_OK, false };
     id_table_each(handle_wires, handle_again, &moving);
     const struct client_mapping *mapping = mapping_at_or_above(0);
     for (; mapping && !moving.code; mapping = mapping_at_or_above(mapping->node.key + 1)) {
@@ -57,6 +59,39 @@ static core_context *context_on(int device)
     return c;
 }
 
+/* ---- what was not written since the store before ---- */
+
+static void look_at(void *object, id_token token, void *question)
+{
+    struct physical *physical = object;
+    const uint32_t since = *(const uint32_t *)question;
+    (void)token;
+    physical->touched = physical->moved > since ||
+                        (physical->chunk_at && move_written_since(since, physical->chunk_at, physical->size));
+}
+
+/* It is written where it is mapped alone. False: nothing is known. */
+static bool look(const struct move *move)
+{
+    uint32_t since = move->steps == MOVE_OUT ? move_store_question(move->store) : 0;
+    if (!since)
+        return false;
+    id_table_each(handle_wires, look_at, &since);
+    for (struct client_mapping *mapping = mapping_at_or_above(0); mapping;
+         mapping = mapping_at_or_above(mapping->node.key + 1))
+        mapping->of->touched |= move_written_since(since, mapping->node.key, mapping->size);
+    return true;
+}
+
+/* Whether it need not be copied, or that failed. */
+static bool keep(struct moving *moving, const struct physical *physical)
+{
+    bool kept = false;
+    if (!physical->touched)
+        moving->code = move_bytes_keep(moving->move, physical->wire, physical->size, &kept);
+    return kept || moving->code;
+}
+
 /* It may be mapped nowhere, so both servers map it for a moment, at an address that the program does not use. A store
    knows it by its own name. */
 static void handle_copy(void *object, id_token token, void *context)
@@ -69,7 +104,7 @@ static void handle_copy(void *object, id_token token, void *context)
     struct rights own = { 0 };
     rights_note(&own, physical->device, ACCESS_READ_WRITE);
     (void)token;
-    if (moving->code || physical->imported)
+    if (moving->code || physical->imported || (moving->looks && keep(moving, physical)))
         return;
     uint64_t at = c ? addresses_take(0, physical->size, core_session.granularity) : 0;
     int code = at ? CORE_OK
@@ -116,9 +151,11 @@ uint64_t handle_size(const struct move *move, bool adopts)
 
 int handle_contents(struct move *move)
 {
-    struct moving moving = { move, CORE_OK };
-    if (!move->adopts)
+    struct moving moving = { move, CORE_OK, false };
+    if (!move->adopts) {
+        moving.looks = look(move);
         id_table_each(handle_wires, handle_copy, &moving);
+    }
     return moving.code ? move_refuse(move, moving.code, "what a memory handle holds cannot be copied (error %d)",
                                      moving.code)
                        : CORE_OK;

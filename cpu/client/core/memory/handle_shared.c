@@ -9,6 +9,7 @@
 #include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/stream/early_return.h"
+#include "cpu/client/core/stream/move_written.h"
 #include "handle_state.h"
 #include "share.h"
 #include "cpu/client/core/wire/state.h"
@@ -43,6 +44,7 @@ int physical_share(struct physical *physical)
     if (physical->named_there)
         return CORE_OK;
     early_return_stop();
+    move_written_by_others();
     int code = wire_call(&core_session, FLYT_HANDLE_EXPORT, (xdrproc_t)xdr_handle_export_args, &args,
                          (xdrproc_t)xdr_export_result,
                          &result);
@@ -106,6 +108,7 @@ static int import_there(const char *share, struct physical *physical, struct han
     if (code)
         return code;
     early_return_stop();
+    move_written_by_others();
     args.handle = physical->wire;
     memcpy(args.share, share, sizeof args.share);
     code = wire_call(&core_session, FLYT_HANDLE_IMPORT, (xdrproc_t)xdr_handle_import_args, &args,

@@ -27,6 +27,8 @@ struct physical {
     char     share[FLYT_SHARE_SIZE];  /* by which other programs import it */
     uint64_t chunk_at;                /* where it is mapped as a chunk (handle_chunk_make); 0: it is none */
     struct core_host_place place;     /* of the host's memory */
+    uint32_t moved;                   /* move_written_next() when it was made, or who may use it where has changed */
+    bool     touched;                 /* during a checkpoint: it may have been written since the one before */
     unsigned handles, mappings;       /* the server's memory goes when both are 0, and no descriptor keeps it */
     int     *watches;                 /* of descriptors that name it (share_note_held) */
     unsigned watch_count;

@@ -14,6 +14,7 @@
 #include "cpu/common/tree.h"
 #include "cpu/client/core/api_memory.h"
 #include "cpu/client/core/stream/early_return.h"
+#include "cpu/client/core/stream/move_written.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 
@@ -72,6 +73,7 @@ static int export_make(const struct core_range *range, struct exported **out)
     if (!exported)
         return CORE_OUT_OF_MEMORY;
     early_return_stop();
+    move_written_by_others();
     int code = wire_call(&core_session, FLYT_MEMORY_EXPORT, (xdrproc_t)xdr_memory_export_args, &args,
                          (xdrproc_t)xdr_export_result, &result);
     if (code) {

@@ -15,6 +15,7 @@
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/memory/memory.h"
 #include "cpu/client/core/moves/move_steps.h"
+#include "cpu/client/core/stream/move_written.h"
 #include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/wire.h"
@@ -51,8 +52,7 @@ static core_context *largest_context(void)
 bool move_may_prepare(const struct move *move)
 {
     return move->steps == MOVE_ACROSS && !core_perf.no_rounds && !move->pace.limits.bridged && !journal_wished() &&
-           !move->group && !client_kinds[KIND_SHARE].count() &&
-           core_session.hello.capabilities & FLYT_CAP_WATCH && largest_context();
+           !move->group && !client_kinds[KIND_SHARE].count() && move_written_known() && largest_context();
 }
 
 /* ---- the context, which the program may end at any moment ---- */
@@ -109,11 +109,9 @@ static void end_stream(struct move *move)
 
 static int ask_watch(struct move *move, bool again)
 {
-    watch_args args = { again };
-    watch_result result = { 0 };
+    watch_result result;
     move_go(move, MOVE_SOURCE);
-    int code = wire_call(&core_session, FLYT_WATCH, (xdrproc_t)xdr_watch_args, &args, (xdrproc_t)xdr_watch_result,
-                         &result);
+    int code = move_written_ask(again, &result);
     move->ahead->watches = again && !code;
     if (!code && !move_ahead_note(move->ahead, result.granule, (const uint8_t *)result.changed.changed_val,
                                   result.changed.changed_len))
@@ -228,9 +226,8 @@ void move_prepare_end(struct move *move)
         move->stream_token = 0;
     }
     if (move->ahead && move->ahead->watches) {
-        watch_args off = { 0 };
-        watch_result result = { 0 };
-        wire_call(&core_session, FLYT_WATCH, (xdrproc_t)xdr_watch_args, &off, (xdrproc_t)xdr_watch_result, &result);
+        watch_result result;
+        move_written_ask(false, &result);
         xdr_free((xdrproc_t)xdr_watch_result, &result);
     }
     move_ahead_free(move->ahead);

@@ -64,6 +64,7 @@ static enum replay_rule rule_of(uint32_t procedure)
     case FLYT_MOVABLE:
     case FLYT_MEMORY_INFO:
     case FLYT_FINGERPRINTS:
+    case FLYT_WATCH:
     case FLYT_RECALLED: return REPLAY_NOT;
     case FLYT_STREAM_QUERY:
     case FLYT_EVENT_QUERY: return REPLAY_QUERY;

@@ -103,6 +103,7 @@ static int copy_out(struct suspended *s)
         s->latched = atomic_exchange(&core_session.latched, 0);
         move_hold("shut");
         code = name_kinds(move);
+        move_store_begin(move->store);
         if (!code)
             code = move_contents(move);
         if (!code && (code = move_store_finish(move->store)))

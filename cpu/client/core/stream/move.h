@@ -104,6 +104,7 @@ static inline bool move_needs(const struct move *move, enum move_end end)
    taken alone. part->size of get: room for so many bytes, and how many there are. */
 int  move_store_put(struct move *, const struct move_part *, const void *bytes);
 int  move_store_get(struct move *, struct move_part *, void *bytes);
+int  move_store_keep_at(struct move *, const struct move_part *);
 /* As move_store_look and move_store_write_at. */
 struct move_hashes;
 int  move_store_look_at(struct move *, const struct move_part *, const struct move_hashes *, uint64_t *at,
@@ -130,6 +131,9 @@ int  move_direct_end(struct move *, bool copied);
 int  move_bytes(struct move *, core_context *, uint64_t address, uint64_t size);
 /* A store knows the bytes by the object's name, wherever they lie just now. */
 int  move_bytes_of(struct move *, core_context *, uint64_t object, uint64_t address, uint64_t size);
+/* Where one step is taken alone, of an object that was not written since the store before was begun: writes all of it,
+   if that store has it: *kept. */
+int  move_bytes_keep(struct move *, uint64_t object, uint64_t size, bool *kept);
 /* A box whose rows and slices have no gaps. */
 int  move_box(struct move *, core_context *, uint64_t address, const struct core_extent *);
 /* Waits for all that is on its way; after an error too. */

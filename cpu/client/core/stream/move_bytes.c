@@ -241,17 +241,29 @@ static void piece_arrives(struct move *move, core_context *c)
     xdr_free((xdrproc_t)xdr_copy_out_result, &piece->bytes);
 }
 
+/* What is known to be as in the store before need not come. Only of memory that the object's address names: a handle's
+   is mapped anew each time, and arrays and heaps lie elsewhere. */
+static bool is_untouched(const struct move *move, const struct move_part *part, uint64_t address)
+{
+    return move->steps == MOVE_OUT && address == part->object + part->offset &&
+           move_store_untouched(move->store, part, address);
+}
+
 static int piece_ask(struct move *move, core_context *c, uint64_t object, uint64_t offset, const flyt_box *from,
                      const flyt_extent *extent)
 {
+    const struct move_part part = { move->kind, object, offset, size_of(extent) };
     struct move_pipe *pipe = move->pipe;
+    if (is_untouched(move, &part, from->address)) {
+        int code = pipe->code ? pipe->code : move_store_keep_at(move, &part);
+        return pipe->code = code ? code : move_pace_passed(move);
+    }
     while (pipe->asked - pipe->arrived == PIECES)
         piece_arrives(move, c);
     if (pipe->code)
         return pipe->code;
     struct moving_piece *piece = piece_next(pipe);
-    *piece = (struct moving_piece){ .args = { .from = *from, .extent = *extent },
-                                    .part = { move->kind, object, offset, size_of(extent) } };
+    *piece = (struct moving_piece){ .args = { .from = *from, .extent = *extent }, .part = part };
     if (!(move->steps & MOVE_OUT))
         return piece_from_store(move, c, piece);
     piece->looks = !(move->steps & MOVE_IN) && !core_perf.no_fingerprints &&
@@ -342,4 +354,20 @@ int move_bytes(struct move *move, core_context *c, uint64_t address, uint64_t si
     while (!code && move_ahead_next(move->ahead, next.end, address + size, UINT64_MAX, &next))
         code = move_bytes_of(move, c, next.start, next.start, next.end - next.start);
     return code;
+}
+
+int move_bytes_keep(struct move *move, uint64_t object, uint64_t size, bool *kept)
+{
+    struct move_part part = { move->kind, object, 0, 0 };
+    int code = CORE_OK;
+    *kept = true;
+    for (; part.offset < size && *kept; part.offset += part.size) {
+        part.size = size - part.offset < FLYT_MAX_INLINE ? size - part.offset : FLYT_MAX_INLINE;
+        *kept = move_store_compares(move->store, &part);
+    }
+    for (part.offset = 0; part.offset < size && *kept && !code; part.offset += part.size) {
+        part.size = size - part.offset < FLYT_MAX_INLINE ? size - part.offset : FLYT_MAX_INLINE;
+        code = move_store_keep_at(move, &part);
+    }
+    return code ? code : move_pace_passed(move);
 }

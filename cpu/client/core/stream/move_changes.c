@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "cpu/checkpoint/checkpoint.h"
+#include "move_written.h"
 
 struct noted_part {
     uint64_t object, offset;
@@ -23,6 +24,7 @@ struct move_changes {
     uint32_t *table;                     /* numbers of parts, from 1 on; 0: free */
     size_t count, room, hash_count, hash_room, places;   /* places: a power of two, or 0 */
     bool failed;
+    uint32_t question;                   /* 0: nothing is known of writes since */
 };
 
 struct move_changes *move_changes_new(const char *id)
@@ -34,6 +36,10 @@ struct move_changes *move_changes_new(const char *id)
 }
 
 const char *move_changes_id(const struct move_changes *c) { return c->id; }
+
+void move_changes_begin(struct move_changes *c, uint32_t question) { c->question = question; }
+
+uint32_t move_changes_question(const struct move_changes *c) { return c->question; }
 
 void move_changes_free(struct move_changes *c)
 {
@@ -142,4 +148,17 @@ uint32_t move_changes_same(const struct move_changes *c, const struct move_part 
             same |= UINT32_C(1) << i;
     }
     return same;
+}
+
+bool move_changes_untouched(const struct move_changes *c, const struct move_part *part, uint64_t address)
+{
+    return c && c->question && find(c, part) && !move_written_since(c->question, address, part->size);
+}
+
+bool move_changes_carry(struct move_changes *c, const struct move_changes *from, const struct move_part *part)
+{
+    const struct noted_part *noted = find(from, part);
+    struct move_hashes hashes = { .count = (unsigned)((part->size + MOVE_CHUNK - 1) / MOVE_CHUNK) };
+    memcpy(hashes.of, &from->hashes[noted->hashes], hashes.count * sizeof *hashes.of);
+    return move_changes_add(c, part, &hashes);
 }

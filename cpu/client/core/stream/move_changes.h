@@ -1,8 +1,9 @@
 /*
  * move_changes.h: what the last checkpoint of this process holds, as a hash (XXH3, 128 bits) of each MOVE_CHUNK bytes
- * of each part. The next one can leave out what has the same hash. Nothing watches writes: all bytes are hashed each
- * time, here or at the server (FINGERPRINTS). Two different chunks have one hash by chance once in 2^64 pairs; a
- * program that wants to can make such a pair of its own memory.
+ * of each part. The next one can leave out what has the same hash. Where the server says which memory was written
+ * (move_written.h), the other memory is not hashed again. Else all bytes are hashed each time, here or at the server
+ * (FINGERPRINTS). Two different chunks have one hash by chance once in 2^64 pairs; a program that wants to can make
+ * such a pair of its own memory.
  */
 #ifndef FLYT_CLIENT_CORE_MOVE_CHANGES_H
 #define FLYT_CLIENT_CORE_MOVE_CHANGES_H
@@ -26,12 +27,20 @@ struct move_changes;
 /* For the checkpoint with this fact "id". NULL: no memory. */
 struct move_changes *move_changes_new(const char *id);
 const char *move_changes_id(const struct move_changes *);
+/* Before the first part: the number of the question that the server was asked just before (move_written_begin). */
+void move_changes_begin(struct move_changes *, uint32_t question);
 /* Notes a part. False: no memory. */
 bool move_changes_add(struct move_changes *, const struct move_part *, const struct move_hashes *);
 /* Whether there is a part of the same object, place and size. */
 bool move_changes_know(const struct move_changes *, const struct move_part *);
 /* Bit i: it has the part's chunk i alike. A part is only compared with one of the same object, place and size. */
 uint32_t move_changes_same(const struct move_changes *, const struct move_part *, const struct move_hashes *);
+/* What move_changes_begin was told. */
+uint32_t move_changes_question(const struct move_changes *);
+/* Whether the part, which lies at this address, is there and was not written since. NULL: false. */
+bool move_changes_untouched(const struct move_changes *, const struct move_part *, uint64_t address);
+/* Notes a part as `from` has it. False: no memory. */
+bool move_changes_carry(struct move_changes *, const struct move_changes *from, const struct move_part *);
 void move_changes_free(struct move_changes *);
 
 #endif

@@ -67,6 +67,12 @@ int move_store_put(struct move *move, const struct move_part *part, const void *
     return code ? move_refuse(move, code, "%s", move_store_why(move->store)) : CORE_OK;
 }
 
+int move_store_keep_at(struct move *move, const struct move_part *part)
+{
+    int code = move_store_keep(move->store, part);
+    return code ? move_refuse(move, code, "%s", move_store_why(move->store)) : CORE_OK;
+}
+
 int move_store_look_at(struct move *move, const struct move_part *part, const struct move_hashes *hashes, uint64_t *at,
                        uint64_t *size)
 {

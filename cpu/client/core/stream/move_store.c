@@ -21,6 +21,7 @@
 #include "cpu/checkpoint/cipher.h"
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/stream/move_changes.h"
+#include "cpu/client/core/stream/move_written.h"
 #include "cpu/common/env.h"
 #include "cpu/rpc/tls/channel_tls.h"
 
@@ -100,6 +101,28 @@ int move_store_write(struct move_store *s, const struct move_part *part, const v
         move_changes_add(s->now, part, &hashes);          /* without memory there is less to compare later */
     }
     return write_runs(s, part, bytes, 0, same);
+}
+
+void move_store_begin(struct move_store *s)
+{
+    if (s->now)
+        move_changes_begin(s->now, move_written_begin());
+}
+
+bool move_store_untouched(const struct move_store *s, const struct move_part *part, uint64_t address)
+{
+    return s->now && move_changes_untouched(s->before, part, address);
+}
+
+uint32_t move_store_question(const struct move_store *s)
+{
+    return s->now && s->before ? move_changes_question(s->before) : 0;
+}
+
+int move_store_keep(struct move_store *s, const struct move_part *part)
+{
+    move_changes_carry(s->now, s->before, part);
+    return write_runs(s, part, NULL, 0, UINT32_MAX);
 }
 
 bool move_store_compares(const struct move_store *s, const struct move_part *part)

@@ -57,8 +57,15 @@ struct move_changes;
 void move_store_changes(struct move_store *, struct move_changes *now, const struct move_changes *before);
 /* Before the first part of the kind. count: how many objects of it there are. */
 int  move_store_kind(struct move_store *, unsigned kind, const char *name, uint64_t count);
+/* Before the first part, where changes are looked for: move_written_begin. */
+void move_store_begin(struct move_store *);
 int  move_store_write(struct move_store *, const struct move_part *, const void *bytes);
-/* Whether there is use in asking for the part's hashes before its bytes. */
+/* The part lies at this address. Whether it is known to be as in the store before: then move_store_keep writes it. */
+bool move_store_untouched(const struct move_store *, const struct move_part *, uint64_t address);
+int  move_store_keep(struct move_store *, const struct move_part *);
+/* The question that was asked when the store before was begun; 0: there was none. */
+uint32_t move_store_question(const struct move_store *);
+/* Whether the store before has the part: then there is use in asking for its hashes before its bytes. */
 bool move_store_compares(const struct move_store *, const struct move_part *);
 struct move_hashes;
 /* The part has these hashes. *at, *size: which bytes of the part must be read and given to move_store_write_at; size 0:

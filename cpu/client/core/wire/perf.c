@@ -19,6 +19,7 @@ static const struct { const char *name; size_t at; } words[] = {
     { "no_direct", offsetof(struct perf, no_direct) },
     { "no_rounds", offsetof(struct perf, no_rounds) },
     { "no_fingerprints", offsetof(struct perf, no_fingerprints) },
+    { "no_watch", offsetof(struct perf, no_watch) },
     { "no_ahead", offsetof(struct perf, no_ahead) },
     { "no_early", offsetof(struct perf, no_early) },
     { "no_graph", offsetof(struct perf, no_graph) },
