@@ -18,6 +18,7 @@ struct chain_entry {
 /* A file. */
 struct chain_level {
     struct checkpoint_reader *reader;
+    const struct chain_level *twin_of;            /* whose entries these are; NULL: they are its own */
     struct chain_entry *entries;                  /* in the order of the file until it has been read */
     size_t count, room;
     struct { char name[128]; uint64_t objects; bool known; } kinds[CHECKPOINT_KINDS_MOST];
@@ -43,7 +44,8 @@ static void level_free(struct chain_level *level)
     if (!level)
         return;
     checkpoint_reader_free(level->reader);
-    free(level->entries);
+    if (!level->twin_of)
+        free(level->entries);
     free(level);
 }
 
@@ -202,6 +204,25 @@ int checkpoint_chain_add_own(struct checkpoint_chain *chain, int fd, const uint8
     return error;
 }
 
+/* A file is opened there when it is needed. */
+struct checkpoint_chain *checkpoint_chain_twin(const struct checkpoint_chain *chain)
+{
+    struct checkpoint_chain *twin = checkpoint_chain_new();
+    for (; twin && twin->count < chain->count; twin->count++) {
+        const struct chain_level *level = chain->levels[twin->count];
+        struct chain_level *other = calloc(1, sizeof *other);
+        if (!other) {
+            checkpoint_chain_free(twin);
+            return NULL;
+        }
+        other->twin_of = level;
+        other->entries = level->entries;
+        other->count = level->count;
+        twin->levels[twin->count] = other;
+    }
+    return twin;
+}
+
 /* ---- writing ---- */
 
 /* The part in which these bytes begin. NULL: there is none. */
@@ -226,6 +247,8 @@ static int show(struct chain_level *level, const struct chain_entry *entry, char
 {
     if (level->shown == entry->number)
         return 0;
+    if (!level->reader && !(level->reader = checkpoint_reader_twin(level->twin_of->reader)))
+        return no_memory(why);
     level->shown = 0;
     level->frame = (struct checkpoint_frame){ .number = entry->number, .position = entry->position };
     int got = checkpoint_read_again(level->reader, &level->frame, why);

@@ -24,6 +24,9 @@ int  checkpoint_chain_add_own(struct checkpoint_chain *, int fd, const uint8_t k
    for how many bytes there is room in `to`; its size becomes how many there are without a gap. 0; or -errno, and
    why. */
 int  checkpoint_chain_part(struct checkpoint_chain *, struct checkpoint_frame *part, void *to, char *why);
+/* For another thread: it can give the same parts, and nothing else, as long as the first one is there. Of files that
+   checkpoint_chain_add_own has added. NULL: no memory. */
+struct checkpoint_chain *checkpoint_chain_twin(const struct checkpoint_chain *);
 /* Whether one of them is encrypted. */
 bool checkpoint_chain_sealed(const struct checkpoint_chain *);
 /* The whole checkpoint, under the id of the last one. seal: as of checkpoint_writer_new. */

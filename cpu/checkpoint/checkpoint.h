@@ -121,6 +121,9 @@ int  checkpoint_read_places(struct checkpoint_reader *, struct checkpoint_frame 
 /* Reads a PART once more, of which *frame has number and position: the file can be sought. Then checkpoint_read gives
    no more frames. Otherwise as checkpoint_read. */
 int  checkpoint_read_again(struct checkpoint_reader *, struct checkpoint_frame *frame, char *why);
+/* Another reader of the file, for another thread, which can checkpoint_read_again alone. The first one has given END.
+   NULL: no memory. */
+struct checkpoint_reader *checkpoint_reader_twin(const struct checkpoint_reader *);
 void checkpoint_reader_free(struct checkpoint_reader *);
 
 /* The value of a line of FACTS: copied to `value` (size bytes, the rest is cut off). False: there is none. */

@@ -372,6 +372,25 @@ int checkpoint_read_again(struct checkpoint_reader *r, struct checkpoint_frame *
     return error ? error : 1;
 }
 
+struct checkpoint_reader *checkpoint_reader_twin(const struct checkpoint_reader *r)
+{
+    struct checkpoint_reader *twin = calloc(1, sizeof *twin);
+    if (!twin)
+        return NULL;
+    twin->fd = r->fd;
+    twin->facts = r->facts;
+    twin->changes = r->changes;
+    twin->frames = r->frames;
+    twin->sealed = r->sealed;
+    memcpy(twin->known, r->known, sizeof twin->known);
+    twin->zstd = ZSTD_createDCtx();
+    twin->seal = r->seal ? seal_twin(r->seal) : NULL;
+    if (twin->zstd && (twin->seal || !r->seal))
+        return twin;
+    checkpoint_reader_free(twin);
+    return NULL;
+}
+
 bool checkpoint_fact(const struct checkpoint_frame *facts, const char *name, char *value, size_t size)
 {
     const char *at = facts->data, *end = at + facts->size;

@@ -16,6 +16,8 @@ enum seal_kept { KEPT_WRAPPED = 1, KEPT_NOWHERE = 2 };
 struct seal;
 /* begun: the hash of everything up to SEAL. NULL: no memory, or no cipher (cipher.h). */
 struct seal *seal_new(const uint8_t key[CHECKPOINT_KEY], const uint8_t begun[HASH_SIZE]);
+/* With the same key, for another thread. NULL: no memory. */
+struct seal *seal_twin(const struct seal *);
 void seal_free(struct seal *);
 
 /* What a frame's tag stands for beside the data: head: its first bytes, without the checksum. */

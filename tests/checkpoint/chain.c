@@ -17,7 +17,9 @@
 
 enum { OBJECTS = 3, SIZE = 3000, STEPS = 6, ROUNDS = 60 };
 static const uint8_t machine[CHECKPOINT_KEY] = "0123456789abcdef0123456789abcde";
+enum { GRID = 100 };
 static uint64_t seed;
+static bool on_grid;
 
 static unsigned any(unsigned below)
 {
@@ -27,7 +29,7 @@ static unsigned any(unsigned below)
 
 struct state { uint8_t bytes[OBJECTS][SIZE]; };
 
-/* Pieces of any size. Of a step behind the first, what is as it was is kept. base NULL: a whole one. */
+/* Pieces of any size, or of one to three times GRID, so that pieces of two files are often the same. Of a step behind the first, what is as it was is kept. base NULL: a whole one. */
 static int write_step(const struct state *now, const struct state *before, const char *id, const char *base,
                       const struct checkpoint_seal *seal)
 {
@@ -43,7 +45,7 @@ static int write_step(const struct state *now, const struct state *before, const
                                                              .object = OBJECTS, .data = "kind" });
     for (unsigned i = 0; i < OBJECTS; i++)
         for (unsigned at = 0, size; at < SIZE; at += size) {
-            size = 1 + any(400);
+            size = on_grid ? GRID * (1 + any(3)) : 1 + any(400);
             size = size < SIZE - at ? size : SIZE - at;
             const bool kept = base && memcmp(now->bytes[i] + at, before->bytes[i] + at, size) == 0;
             error |= checkpoint_write(w, &(struct checkpoint_frame){ .type = kept ? CHECKPOINT_KEPT : CHECKPOINT_PART,
@@ -161,6 +163,7 @@ TEST(a_row_of_own_files)
         char why[CHECKPOINT_WHY_SIZE] = "", id[16], base[16] = "";
         int files[STEPS];
         seed = round + 1000;
+        on_grid = round % 2;
         for (unsigned i = 0; i < steps; i++) {
             if (i)
                 states[i] = states[i - 1];
@@ -176,7 +179,11 @@ TEST(a_row_of_own_files)
         assert_parts(chain, &states[steps - 1]);
         if (checkpoint_chain_write(merging, out, &seal, why) != 0)
             fail_msg("%u: %s", round, why);
+        struct checkpoint_chain *twin = checkpoint_chain_twin(chain);
+        assert_non_null(twin);
+        assert_parts(twin, &states[steps - 1]);
         assert_parts(chain, &states[steps - 1]);
+        checkpoint_chain_free(twin);
         checkpoint_chain_free(merging);
         checkpoint_chain_free(chain);
         chain = own_chain(&out, &seal, 1);
@@ -207,6 +214,9 @@ TEST(an_own_file_that_was_changed)
     assert_int_equal(checkpoint_chain_part(chain, &part, bytes, why), 0);
     part.object = 8;
     assert_int_equal(checkpoint_chain_part(chain, &part, bytes, why), -EPROTO);
+    struct checkpoint_chain *twin = checkpoint_chain_twin(chain);
+    assert_int_equal(checkpoint_chain_part(twin, &part, bytes, why), -EPROTO);
+    checkpoint_chain_free(twin);
     checkpoint_chain_free(chain);
     close(fd);
 }

@@ -35,9 +35,9 @@
  *             streams of a context;  stream_attributes.c, attribute_check.c  attributes of streams and launches;
  *             move_state.c, move_bytes.c, move_store.c  which server a move's calls go to, and the contents of memory:
  *             from server to server, or in a file (move_changes.c: only what has changed);  move_written.c  which
- *             memory the server has seen written;  move_ahead.c  what is there before the program rests;  move_pace.c
- *             how fast bytes go;  adopt_move.c, direct_move.c  without copying, and from node to node;  event_move.c
- *             events
+ *             memory the server has seen written;  move_fetch.c  files read ahead;  move_ahead.c  what is there before
+ *             the program rests;  move_pace.c  how fast bytes go;  adopt_move.c, direct_move.c  without copying,
+ *             and from node to node;  event_move.c  events
  *   memory/   window.c, address.c  addresses;  memory.c, heap.c, credit.c  cudaMalloc;  handle*.c  virtual memory
  *             management (handle_host.c: of the host's memory);  pool*.c  stream-ordered memory;  host_*.c  pinned
  *             memory;  share*.c, event_shared.c  memory and events of several programs;  extent.c  what is allocated,

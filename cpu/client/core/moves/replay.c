@@ -34,6 +34,7 @@
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/moves/replay.h"
 #include "cpu/client/core/moves/replay_state.h"
+#include "cpu/client/core/moves/replay_stored.h"
 #include "cpu/client/core/stream/host_function.h"
 #include "cpu/client/core/stream/move_store.h"
 #include "cpu/client/core/wire/state.h"
@@ -366,6 +367,12 @@ static bool answers_are_good(const struct replay *r)
     return true;
 }
 
+static void fetch_end(struct replay *r)
+{
+    move_fetch_end(r->fetch);
+    r->fetch = NULL;
+}
+
 static bool follow(struct replay *r, const struct journal_entry *entry)
 {
     flyt_id id;
@@ -381,6 +388,7 @@ static bool follow(struct replay *r, const struct journal_entry *entry)
     case JOURNAL_BACK: r->aside = false; return true;
     case JOURNAL_BEGUN:
         r->begun = true;
+        fetch_end(r);
         return replay_streams_rebase(&r->streams, entry) || replay_fails(r, "no memory is left");
     default: return replay_fails(r, "the journal was dropped meanwhile");
     }
@@ -420,6 +428,8 @@ static bool run_all(struct replay *r)
 {
     if (r->store && move_store_again(r->store))
         return replay_fails(r, move_store_why(r->store));
+    if (r->store && !(r->fetch = move_fetch_begin(r->store, replay_stored_next, &r->fetched)))
+        return replay_fails(r, "no memory is left");
     if (!unanswered_find(&r->unanswered))
         return replay_fails(r, "no memory is left");
     for (const struct journal_entry *entry = journal_next(NULL); entry; entry = journal_next(entry))
@@ -475,8 +485,10 @@ bool replay_hand_over(struct replay *r, rpc_client *client)
         r->client = NULL;
     return renewed;
 }
+
 void replay_end(struct replay *r)
 {
+    fetch_end(r);
     replay_calls_free(r);
     dues_free(&r->dues);
     replay_texts_close(&r->texts);

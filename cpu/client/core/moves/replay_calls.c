@@ -105,15 +105,14 @@ bool replay_send_async(struct replay *r, const struct journal_entry *entry)
 bool replay_send_stored(struct replay *r, const struct journal_entry *entry)
 {
     struct replay_stored stored;
-    if (!r->store || !replay_stored_read(&stored, r->store, entry))
-        return replay_fails(r, r->store && *move_store_why(r->store) ? move_store_why(r->store)
-                                                                     : "the checkpoint is not whole");
+    const char *why = r->fetch ? replay_stored_read(&stored, r->fetch, entry) : "the checkpoint is not there";
+    if (why)
+        return replay_fails(r, why);
     struct rpc_call call = {
         .procedure = entry->procedure, .encode = (xdrproc_t)(void *)replay_stored_put, .args = &stored
     };
-    bool sent = !stored.size || rpc_client_submit(r->client, &call) == RPC_SUCCESS;
-    replay_stored_free(&stored);
-    return sent || replay_fails(r, "the new GPU server was lost");
+    return !stored.size || rpc_client_submit(r->client, &call) == RPC_SUCCESS ||
+           replay_fails(r, "the new GPU server was lost");
 }
 
 bool replay_ask(struct replay *r, uint32_t procedure, const struct replay_bytes *args, struct journal_answer *got)

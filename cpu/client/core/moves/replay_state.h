@@ -15,6 +15,7 @@
 #include "cpu/client/core/wire/journal.h"
 #include "cpu/rpc/rpc.h"
 
+struct move_fetch;
 struct move_store;
 
 struct replay_bytes {
@@ -50,6 +51,8 @@ struct replay {
     bool aside; /* between ASIDE and BACK */
     struct replay_call *placed; /* the last call before which something was placed; NULL: it has been answered */
     struct move_store *store; /* the checkpoint where the journal begins; NULL: it begins with the session */
+    struct move_fetch *fetch; /* its parts, read ahead until the session is as it was there */
+    const struct journal_entry *fetched; /* the last entry for which a part is read: the threads' of `fetch` */
     struct replay_texts texts;
     char *why;
     size_t why_size;

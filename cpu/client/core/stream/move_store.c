@@ -25,6 +25,8 @@
 #include "cpu/common/env.h"
 #include "cpu/rpc/tls/channel_tls.h"
 
+enum { WHY_SIZE = CHECKPOINT_WHY_SIZE + 64 };
+
 struct move_store {
     int fd;
     struct checkpoint_writer *writer;
@@ -39,7 +41,7 @@ struct move_store {
     struct checkpoint_chain *chain;           /* kept: while it is read */
     bool sealed;
     uint8_t key[CHECKPOINT_KEY];              /* sealed: to read it again */
-    char where[PATH_MAX], why[CHECKPOINT_WHY_SIZE + 64];
+    char where[PATH_MAX], why[WHY_SIZE];
 };
 
 const char *move_store_why(const struct move_store *s) { return s->why; }
@@ -177,11 +179,13 @@ int move_store_finish(struct move_store *s)
 
 /* ---- reading ---- */
 
-static int damaged(struct move_store *s, const char *why)
+static int say_damaged(char *to, size_t size, const char *why)
 {
-    snprintf(s->why, sizeof s->why, "the file of what it had on the GPU is damaged: %.250s", why);
+    snprintf(to, size, "the file of what it had on the GPU is damaged: %.250s", why);
     return CORE_UNKNOWN;
 }
+
+static int damaged(struct move_store *s, const char *why) { return say_damaged(s->why, sizeof s->why, why); }
 
 /* The oldest one first. 0; or -errno, with why. */
 static int chain_fill(struct checkpoint_chain *chain, const struct move_store *s, char *why)
@@ -198,15 +202,43 @@ static int chain_open(struct move_store *s)
     return s->chain && chain_fill(s->chain, s, why) == 0 ? CORE_OK : damaged(s, why);
 }
 
-static int chain_read(struct move_store *s, struct move_part *part, void *bytes)
+static int chain_read(struct checkpoint_chain *chain, struct move_part *part, void *bytes, char *to, size_t size)
 {
     char why[CHECKPOINT_WHY_SIZE];
     struct checkpoint_frame frame = { .kind = part->kind, .size = (uint32_t)part->size, .object = part->object,
                                       .offset = part->offset };
-    if (checkpoint_chain_part(s->chain, &frame, bytes, why) != 0)
-        return damaged(s, why);
+    if (checkpoint_chain_part(chain, &frame, bytes, why) != 0)
+        return say_damaged(to, size, why);
     part->size = frame.size;
     return CORE_OK;
+}
+
+struct move_store_view {
+    struct checkpoint_chain *chain;
+    char why[WHY_SIZE];
+};
+
+struct move_store_view *move_store_view(const struct move_store *s)
+{
+    struct move_store_view *view = calloc(1, sizeof *view);
+    if (view && (view->chain = checkpoint_chain_twin(s->chain)))
+        return view;
+    free(view);
+    return NULL;
+}
+
+int move_store_view_read(struct move_store_view *view, struct move_part *part, void *bytes)
+{
+    return chain_read(view->chain, part, bytes, view->why, sizeof view->why);
+}
+
+const char *move_store_view_why(const struct move_store_view *view) { return view->why; }
+
+void move_store_view_free(struct move_store_view *view)
+{
+    if (view)
+        checkpoint_chain_free(view->chain);
+    free(view);
 }
 
 int move_store_again(struct move_store *s)
@@ -237,7 +269,7 @@ int move_store_read(struct move_store *s, struct move_part *part, void *bytes)
     char why[CHECKPOINT_WHY_SIZE];
     int got;
     if (s->kept)
-        return chain_read(s, part, bytes);
+        return chain_read(s->chain, part, bytes, s->why, sizeof s->why);
     while ((got = checkpoint_read(s->reader, &frame, why)) == 1 && frame.type != CHECKPOINT_PART &&
            frame.type != CHECKPOINT_END)
         continue;

@@ -83,6 +83,13 @@ int  move_store_again(struct move_store *);
 /* The parts come in the order in which they were written; those of a store that move_store_kept has made in any order.
    part->size: room for so many bytes, and how many there are. */
 int  move_store_read(struct move_store *, struct move_part *, void *bytes);
+/* To read the parts of a store that move_store_kept has made in one more thread: between move_store_again and
+   move_store_rest. NULL: no memory. Then as move_store_read, and why: empty until that has failed. */
+struct move_store_view;
+struct move_store_view *move_store_view(const struct move_store *);
+int  move_store_view_read(struct move_store_view *, struct move_part *, void *bytes);
+const char *move_store_view_why(const struct move_store_view *);
+void move_store_view_free(struct move_store_view *);
 /* Nothing more is read, until move_store_again. */
 void move_store_rest(struct move_store *);
 const char *move_store_why(const struct move_store *);
