@@ -95,6 +95,9 @@ struct checkpoint_writer *checkpoint_writer_new(int fd, bool hashed, const struc
 /* 0, or -errno: -ENOSPC where the disk is full; it may be that of an earlier frame. After an error every further call
    gives it. After END everything is in the file, and no thread is left. The data are the caller's again at once. */
 int  checkpoint_write(struct checkpoint_writer *, const struct checkpoint_frame *);
+/* As checkpoint_write, for a PART whose data begin at *buffer: CHECKPOINT_PART_MOST bytes from malloc, which are the
+   writer's from here on. *buffer becomes another one of this size. After an error it may be the same. */
+int  checkpoint_write_swap(struct checkpoint_writer *, const struct checkpoint_frame *, uint8_t **buffer);
 /* Bytes of the parts that were given, and bytes of the file so far. */
 uint64_t checkpoint_written(const struct checkpoint_writer *, uint64_t *file_bytes);
 void checkpoint_writer_free(struct checkpoint_writer *);

@@ -12,6 +12,22 @@ struct frame_packer {
     struct seal *seal; /* NULL: frames are not encrypted */
 };
 
+struct frame_job *frame_job_new(void)
+{
+    struct frame_job *job = malloc(sizeof *job);
+    if (job && (job->data = malloc(CHECKPOINT_PART_MOST)))
+        return job;
+    free(job);
+    return NULL;
+}
+
+void frame_job_free(struct frame_job *job)
+{
+    if (job)
+        free(job->data);
+    free(job);
+}
+
 struct frame_packer *frame_packer_new(const uint8_t *key, const uint8_t *begun)
 {
     struct frame_packer *p = calloc(1, sizeof *p);

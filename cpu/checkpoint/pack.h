@@ -16,8 +16,13 @@ struct frame_job {
     struct iovec pieces[3]; /* what belongs into the file */
     unsigned count;
     uint8_t encoded[CHECKPOINT_HEAD], tag[CHECKPOINT_TAG];
-    uint8_t data[CHECKPOINT_PART_MOST], other[ZSTD_COMPRESSBOUND(CHECKPOINT_PART_MOST)];
+    uint8_t *data;          /* CHECKPOINT_PART_MOST bytes */
+    uint8_t other[ZSTD_COMPRESSBOUND(CHECKPOINT_PART_MOST)];
 };
+
+/* NULL: no memory. */
+struct frame_job *frame_job_new(void);
+void frame_job_free(struct frame_job *);       /* NULL is allowed */
 
 /* What a thread needs to pack frames. */
 struct frame_packer;

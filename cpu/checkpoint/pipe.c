@@ -100,10 +100,10 @@ struct frame_pipe *frame_pipe_new(struct frame_out *out)
     pipe->out = out;
     pipe->room = 1;
     pipe->own = frame_packer_new(NULL, NULL);
-    pipe->jobs[0] = malloc(sizeof *pipe->jobs[0]);
+    pipe->jobs[0] = frame_job_new();
     if (!pipe->own || !pipe->jobs[0]) {
         frame_packer_free(pipe->own);
-        free(pipe->jobs[0]);
+        frame_job_free(pipe->jobs[0]);
         free(pipe);
         return NULL;
     }
@@ -134,7 +134,7 @@ static unsigned processors(void)
 /* With fewer frames than wanted there is less to do at once. */
 static void room_make(struct frame_pipe *pipe, unsigned wanted)
 {
-    while (pipe->room < wanted && (pipe->jobs[pipe->room] = malloc(sizeof *pipe->jobs[0])))
+    while (pipe->room < wanted && (pipe->jobs[pipe->room] = frame_job_new()))
         pipe->room++;
 }
 
@@ -197,7 +197,7 @@ void frame_pipe_free(struct frame_pipe *pipe)
         return;
     frame_pipe_end(pipe);
     for (unsigned i = 0; i < pipe->room; i++)
-        free(pipe->jobs[i]);
+        frame_job_free(pipe->jobs[i]);
     frame_packer_free(pipe->own);
     pthread_cond_destroy(&pipe->may_pack);
     pthread_cond_destroy(&pipe->may_write);

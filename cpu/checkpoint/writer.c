@@ -39,13 +39,19 @@ struct checkpoint_writer *checkpoint_writer_new(int fd, bool hashed, const struc
     return NULL;
 }
 
-static int write_frame(struct checkpoint_writer *w, const struct frame_head *head, const void *data)
+/* buffer: has the data, and is exchanged; NULL: they are copied. */
+static int write_frame(struct checkpoint_writer *w, const struct frame_head *head, const void *data, uint8_t **buffer)
 {
     struct frame_job *job = frame_pipe_take(w->pipe);
     job->head = *head;
     job->number = w->frames++;
-    if (head->stored)
+    if (buffer) {
+        uint8_t *const free_now = job->data;
+        job->data = *buffer;
+        *buffer = free_now;
+    } else if (head->stored) {
         memcpy(job->data, data, head->stored);
+    }
     return frame_pipe_give(w->pipe);
 }
 
@@ -54,7 +60,7 @@ static int write_seal(struct checkpoint_writer *w)
 {
     const struct frame_head head = { .type = CHECKPOINT_SEAL, .stored = CHECKPOINT_WRAPPED,
                                      .size = CHECKPOINT_WRAPPED };
-    int error = write_frame(w, &head, w->key.wrapped);
+    int error = write_frame(w, &head, w->key.wrapped, NULL);
     hash_finish(w->out.begun, w->begun);
     w->out.begun = NULL;
     return error ? error : frame_pipe_seal(w->pipe, w->key.key, w->begun) ? 0 : -ENOMEM;
@@ -86,7 +92,7 @@ static int write_magic(struct checkpoint_writer *w)
     return frame_out_write(&w->out, &magic, 1);
 }
 
-int checkpoint_write(struct checkpoint_writer *w, const struct checkpoint_frame *frame)
+static int write_next(struct checkpoint_writer *w, const struct checkpoint_frame *frame, uint8_t **buffer)
 {
     struct frame_head head = { .type = frame->type, .stored = frame->size, .size = frame->size, .kind = frame->kind,
                                .object = frame->object, .offset = frame->offset };
@@ -113,10 +119,20 @@ int checkpoint_write(struct checkpoint_writer *w, const struct checkpoint_frame 
         data = digest;
     }
     if (!w->failed)
-        w->failed = write_frame(w, &head, data);
+        w->failed = write_frame(w, &head, data, buffer);
     if (!w->failed && w->sealed && frame->type == CHECKPOINT_FACTS)
         w->failed = write_seal(w);
     return w->failed;
+}
+
+int checkpoint_write(struct checkpoint_writer *w, const struct checkpoint_frame *frame)
+{
+    return write_next(w, frame, NULL);
+}
+
+int checkpoint_write_swap(struct checkpoint_writer *w, const struct checkpoint_frame *frame, uint8_t **buffer)
+{
+    return frame->type == CHECKPOINT_PART ? write_next(w, frame, buffer) : (w->failed = -EINVAL);
 }
 
 uint64_t checkpoint_written(const struct checkpoint_writer *w, uint64_t *file_bytes)

@@ -103,6 +103,8 @@ static inline bool move_needs(const struct move *move, enum move_end end)
 /* What the old server has given goes into the store; what the new one is to have comes from it. Only where one step is
    taken alone. part->size of get: room for so many bytes, and how many there are. */
 int  move_store_put(struct move *, const struct move_part *, const void *bytes);
+/* As move_store_write_swap. */
+int  move_store_put_swap(struct move *, const struct move_part *, uint8_t **bytes);
 int  move_store_get(struct move *, struct move_part *, void *bytes);
 int  move_store_keep_at(struct move *, const struct move_part *);
 /* As move_store_look and move_store_write_at. */
@@ -110,7 +112,7 @@ struct move_hashes;
 int  move_store_look_at(struct move *, const struct move_part *, const struct move_hashes *, uint64_t *at,
                         uint64_t *size);
 int  move_store_put_at(struct move *, const struct move_part *, struct move_hashes *, uint64_t at, uint64_t size,
-                       const void *bytes);
+                       uint8_t **bytes);
 /* In a rehearsal (wire/rehearsal.h): the bytes of the next call are this part of the store. */
 void move_store_name(const struct move_part *, struct journal_stored *);
 /* Whether both servers are connected, so that memory need not be copied (adopt_move.c): move->adopts. At rest. */

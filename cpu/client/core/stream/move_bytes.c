@@ -34,6 +34,7 @@ struct moving_piece {
 
 struct move_pipe {
     struct moving_piece     pieces[PIECES];
+    uint8_t         *rooms[PIECES];         /* where the bytes of a piece come: FLYT_MAX_INLINE; NULL: not yet */
     unsigned         asked, arrived;        /* counted on and on */
     /* the new server need not keep more than twice CONFIRM_EVERY bytes, or CONFIRM_PIECES pieces on direct lanes */
     uint64_t         unconfirmed;
@@ -96,16 +97,21 @@ static int piece_send(struct move *move, core_context *c, const struct moving_pi
     return code ? code : move_pace_passed(move);
 }
 
+static uint8_t **room_of(struct move_pipe *pipe, const struct moving_piece *piece)
+{
+    return &pipe->rooms[piece - pipe->pieces];
+}
+
+/* The store may keep the bytes, and give others. */
 static int piece_goes(struct move *move, core_context *c, const struct moving_piece *piece)
 {
-    const flyt_bulk *data = &piece->bytes.data;
+    const u_int size = piece->bytes.data.flyt_bulk_u.bytes.bytes_len;
+    uint8_t **room = room_of(move->pipe, piece);
     if (move->steps & MOVE_IN)
         return piece_send(move, c, piece);
-    move->copied += data->flyt_bulk_u.bytes.bytes_len;
-    int code = piece->hashes ? move_store_put_at(move, &piece->part, piece->hashes, piece->at,
-                                                 data->flyt_bulk_u.bytes.bytes_len,
-                                                 data->flyt_bulk_u.bytes.bytes_val)
-                             : move_store_put(move, &piece->part, data->flyt_bulk_u.bytes.bytes_val);
+    move->copied += size;
+    int code = piece->hashes ? move_store_put_at(move, &piece->part, piece->hashes, piece->at, size, room)
+                             : move_store_put_swap(move, &piece->part, room);
     return code ? code : move_pace_passed(move);
 }
 
@@ -158,6 +164,28 @@ static void piece_wait(struct move *move, struct moving_piece *piece)
         move_refuse(move, pipe->code = code, "%llu bytes at 0x%llx could not be read (error %d)", size, at, code);
 }
 
+/* Decoding puts the bytes where bytes_val points to. False: no memory. */
+static bool bytes_await(struct move_pipe *pipe, struct moving_piece *piece)
+{
+    uint8_t **room = room_of(pipe, piece);
+    memset(&piece->bytes, 0, sizeof piece->bytes);
+    if (!*room && !(*room = malloc(FLYT_MAX_INLINE)))
+        return false;
+    piece->bytes.data.flyt_bulk_u.bytes.bytes_val = (char *)*room;
+    return true;
+}
+
+/* Where decoding has failed, it may have freed the room. */
+static void bytes_end(struct move_pipe *pipe, struct moving_piece *piece)
+{
+    flyt_bulk *data = &piece->bytes.data;
+    if (data->kind == FLYT_BULK_INLINE && !data->flyt_bulk_u.bytes.bytes_val)
+        *room_of(pipe, piece) = NULL;
+    data->flyt_bulk_u.bytes.bytes_val = NULL;
+    data->kind = FLYT_BULK_INLINE;
+    xdr_free((xdrproc_t)xdr_copy_out_result, &piece->bytes);
+}
+
 static struct moving_piece *piece_next(struct move_pipe *pipe) { return &pipe->pieces[pipe->asked % PIECES]; }
 
 /* args and part are filled in. There is room. */
@@ -176,7 +204,8 @@ static int piece_submit(struct move *move, core_context *c, struct moving_piece 
         wire_prepare(&piece->call, FLYT_FINGERPRINTS, (xdrproc_t)xdr_fingerprints_args, &piece->look,
                      (xdrproc_t)xdr_fingerprints_result, &piece->found);
     } else {
-        memset(&piece->bytes, 0, sizeof piece->bytes);
+        if (!bytes_await(pipe, piece))
+            return CORE_OUT_OF_MEMORY;
         wire_prepare(&piece->call, FLYT_COPY_BOX_OUT, (xdrproc_t)xdr_copy_box_out_args, &piece->args,
                      (xdrproc_t)xdr_copy_out_result, &piece->bytes);
     }
@@ -238,7 +267,7 @@ static void piece_arrives(struct move *move, core_context *c)
         move_refuse(move, pipe->code = code, "%llu bytes at 0x%llx could not be written %s (error %d)", size, at,
                     move->steps & MOVE_IN ? "at the new server" : "to the file for them", code);
     free(piece->hashes);
-    xdr_free((xdrproc_t)xdr_copy_out_result, &piece->bytes);
+    bytes_end(pipe, piece);
 }
 
 /* What is known to be as in the store before need not come. Only of memory that the object's address names: a handle's
@@ -290,6 +319,8 @@ int move_bytes_end(struct move *move)
     while (pipe->arrived != pipe->asked)
         piece_arrives(move, move->streaming);
     int ended = confirm_wait(move), code = pipe->code ? pipe->code : ended;
+    for (unsigned i = 0; i < PIECES; i++)
+        free(pipe->rooms[i]);
     free(pipe);
     move->pipe = NULL;
     return code;

@@ -67,6 +67,12 @@ int move_store_put(struct move *move, const struct move_part *part, const void *
     return code ? move_refuse(move, code, "%s", move_store_why(move->store)) : CORE_OK;
 }
 
+int move_store_put_swap(struct move *move, const struct move_part *part, uint8_t **bytes)
+{
+    int code = move_store_write_swap(move->store, part, bytes);
+    return code ? move_refuse(move, code, "%s", move_store_why(move->store)) : CORE_OK;
+}
+
 int move_store_keep_at(struct move *move, const struct move_part *part)
 {
     int code = move_store_keep(move->store, part);
@@ -81,7 +87,7 @@ int move_store_look_at(struct move *move, const struct move_part *part, const st
 }
 
 int move_store_put_at(struct move *move, const struct move_part *part, struct move_hashes *hashes, uint64_t at,
-                      uint64_t size, const void *bytes)
+                      uint64_t size, uint8_t **bytes)
 {
     int code = move_store_write_at(move->store, part, hashes, at, size, bytes);
     return code ? move_refuse(move, code, "%s", move_store_why(move->store)) : CORE_OK;

@@ -72,10 +72,15 @@ void move_store_changes(struct move_store *s, struct move_changes *now, const st
     s->before = before;
 }
 
-/* The whole part, of which `bytes` are those from `from` on: they hold all that is not the same. A part without bytes
-   is written, too: it is a heap's part of zeros, and is read again in its place. */
-static int write_runs(struct move_store *s, const struct move_part *part, const uint8_t *bytes, uint64_t from,
-                      uint32_t same)
+/* What is known of a part's bytes: those from `from` to `end`, which hold all that is not the same. */
+struct known {
+    const uint8_t *bytes;
+    uint64_t from, end;
+    uint8_t **buffer;                    /* they may be exchanged; NULL: they are the caller's */
+};
+
+/* The whole part. One without bytes is written, too: it is a heap's part of zeros, and is read again in its place. */
+static int write_runs(struct move_store *s, const struct move_part *part, const struct known *known, uint32_t same)
 {
     uint64_t at = 0, end;
     int error;
@@ -87,14 +92,17 @@ static int write_runs(struct move_store *s, const struct move_part *part, const 
         const struct checkpoint_frame frame = { .type = kept ? CHECKPOINT_KEPT : CHECKPOINT_PART, .kind = part->kind,
                                                 .size = (uint32_t)(end - at), .object = part->object,
                                                 .offset = part->offset + at,
-                                                .data = kept || !bytes ? NULL : bytes + (at - from) };
-        error = checkpoint_write(s->writer, &frame);
+                                                .data = kept || !known->bytes ? NULL
+                                                                              : known->bytes + (at - known->from) };
+        const bool all = known->buffer && !kept && at == known->from && end == known->end && at < end;
+        error = all ? checkpoint_write_swap(s->writer, &frame, known->buffer) : checkpoint_write(s->writer, &frame);
     } while ((at = end) < part->size && !error);
     return written(s, error);
 }
 
-int move_store_write(struct move_store *s, const struct move_part *part, const void *bytes)
+static int write_whole(struct move_store *s, const struct move_part *part, const uint8_t *bytes, uint8_t **buffer)
 {
+    const struct known known = { bytes, 0, part->size, buffer };
     struct move_hashes hashes;
     uint32_t same = 0;
     if (s->now) {
@@ -102,7 +110,17 @@ int move_store_write(struct move_store *s, const struct move_part *part, const v
         same = move_changes_same(s->before, part, &hashes);
         move_changes_add(s->now, part, &hashes);          /* without memory there is less to compare later */
     }
-    return write_runs(s, part, bytes, 0, same);
+    return write_runs(s, part, &known, same);
+}
+
+int move_store_write(struct move_store *s, const struct move_part *part, const void *bytes)
+{
+    return write_whole(s, part, bytes, NULL);
+}
+
+int move_store_write_swap(struct move_store *s, const struct move_part *part, uint8_t **bytes)
+{
+    return write_whole(s, part, *bytes, bytes);
 }
 
 void move_store_begin(struct move_store *s)
@@ -124,7 +142,7 @@ uint32_t move_store_question(const struct move_store *s)
 int move_store_keep(struct move_store *s, const struct move_part *part)
 {
     move_changes_carry(s->now, s->before, part);
-    return write_runs(s, part, NULL, 0, UINT32_MAX);
+    return write_runs(s, part, &(struct known){ 0 }, UINT32_MAX);
 }
 
 bool move_store_compares(const struct move_store *s, const struct move_part *part)
@@ -149,7 +167,7 @@ int move_store_look(struct move_store *s, const struct move_part *part, const st
         end--;
     if (first == end) {
         move_changes_add(s->now, part, hashes);
-        return write_runs(s, part, NULL, 0, same);
+        return write_runs(s, part, &(struct known){ 0 }, same);
     }
     *at = first * MOVE_CHUNK;
     *size = (end < chunks ? end * MOVE_CHUNK : part->size) - *at;
@@ -157,14 +175,15 @@ int move_store_look(struct move_store *s, const struct move_part *part, const st
 }
 
 int move_store_write_at(struct move_store *s, const struct move_part *part, struct move_hashes *hashes, uint64_t at,
-                        uint64_t size, const void *bytes)
+                        uint64_t size, uint8_t **bytes)
 {
+    const struct known known = { *bytes, at, at + size, bytes };
     struct move_hashes here;
-    move_hashes_make(&here, bytes, size);
+    move_hashes_make(&here, *bytes, size);
     memcpy(&hashes->of[at / MOVE_CHUNK], here.of, here.count * sizeof *here.of);
     const uint32_t same = move_changes_same(s->before, part, hashes);
     move_changes_add(s->now, part, hashes);
-    return write_runs(s, part, bytes, at, same);
+    return write_runs(s, part, &known, same);
 }
 
 int move_store_finish(struct move_store *s)

@@ -60,6 +60,9 @@ int  move_store_kind(struct move_store *, unsigned kind, const char *name, uint6
 /* Before the first part, where changes are looked for: move_written_begin. */
 void move_store_begin(struct move_store *);
 int  move_store_write(struct move_store *, const struct move_part *, const void *bytes);
+/* As move_store_write; but *bytes are FLYT_MAX_INLINE bytes from malloc, which may become the store's: then *bytes are
+   other ones. */
+int  move_store_write_swap(struct move_store *, const struct move_part *, uint8_t **bytes);
 /* The part lies at this address. Whether it is known to be as in the store before: then move_store_keep writes it. */
 bool move_store_untouched(const struct move_store *, const struct move_part *, uint64_t address);
 int  move_store_keep(struct move_store *, const struct move_part *);
@@ -73,9 +76,9 @@ struct move_hashes;
 int  move_store_look(struct move_store *, const struct move_part *, const struct move_hashes *, uint64_t *at,
                      uint64_t *size);
 /* Writes a part of which only these bytes are here. The others are as in the store before. hashes: as of
-   move_store_look. */
+   move_store_look; bytes: as of move_store_write_swap. */
 int  move_store_write_at(struct move_store *, const struct move_part *, struct move_hashes *hashes, uint64_t at,
-                         uint64_t size, const void *bytes);
+                         uint64_t size, uint8_t **bytes);
 /* Nothing more is written. */
 int  move_store_finish(struct move_store *);
 /* Begins to read, from the first part on. */
