@@ -64,7 +64,8 @@ static int no_memory(char *why)
 
 /* ---- reading ---- */
 
-static int take_facts(struct chain_level *level, const struct chain_level *before,
+/* own: a file of changes that has turned out to keep nothing of the one before needs none. */
+static int take_facts(struct chain_level *level, const struct chain_level *before, bool own,
                       const struct checkpoint_frame *facts, char *why)
 {
     char base[CHECKPOINT_ID_TEXT] = "";
@@ -72,6 +73,8 @@ static int take_facts(struct chain_level *level, const struct chain_level *befor
     if (!checkpoint_fact(facts, "id", level->id, sizeof level->id))
         *level->id = 0;
     const bool changes = checkpoint_fact(facts, "base", base, sizeof base);
+    if (changes && !before && own)
+        return 0;
     if (changes && !before)
         snprintf(why, CHECKPOINT_WHY_SIZE, "it holds only the changes since checkpoint %s", base);
     else if (!changes && before)
@@ -128,7 +131,7 @@ static int take(struct checkpoint_chain *chain, struct chain_level *level, const
 {
     switch (frame->type) {
     case CHECKPOINT_FACTS:
-        return take_facts(level, before, frame, why);
+        return take_facts(level, before, chain->own, frame, why);
     case CHECKPOINT_KIND:
         return take_kind(level, before, frame, why);
     case CHECKPOINT_SEAL:
@@ -337,17 +340,58 @@ static int write_head(struct checkpoint_writer *w, const struct chain_level *las
     return error;
 }
 
+/* The file that has the part as one of its own, and which one that is. NULL: it is put together from several. */
+static struct chain_level *whole_part(struct checkpoint_chain *chain, const struct chain_entry *part,
+                                      const struct chain_entry **entry)
+{
+    for (unsigned number = chain->count; number--;) {
+        const struct chain_entry *at = *entry = find(chain->levels[number], part);
+        if (!at || at->size - (part->offset - at->offset) < part->size)
+            return NULL;
+        if (!at->kept)
+            return at->offset == part->offset && at->size == part->size ? chain->levels[number] : NULL;
+    }
+    return NULL;
+}
+
+/* The part goes over as it is packed. What this process has written itself can be unpacked. */
+static int write_packed(struct checkpoint_writer *w, struct chain_level *level, const struct chain_entry *entry,
+                        struct checkpoint_frame *frame, char *why)
+{
+    struct checkpoint_packed packed;
+    struct checkpoint_frame found = { .number = entry->number, .position = entry->position };
+    level->shown = 0;
+    int got = checkpoint_read_packed(level->reader, &found, &packed, why);
+    if (got != 1)
+        return got;
+    if (found.kind != frame->kind || found.object != frame->object || found.offset != frame->offset ||
+        found.size != frame->size) {
+        snprintf(why, CHECKPOINT_WHY_SIZE, "a file was changed meanwhile");
+        return -EPROTO;
+    }
+    return checkpoint_write_packed(w, frame, &packed);
+}
+
+static int write_part(struct checkpoint_chain *chain, struct checkpoint_writer *w, const struct chain_entry *part,
+                      char *why)
+{
+    struct checkpoint_frame frame = { .type = CHECKPOINT_PART, .kind = part->kind, .size = part->size,
+                                      .object = part->object, .offset = part->offset, .data = chain->part };
+    const struct chain_entry *entry;
+    struct chain_level *level = chain->own ? whole_part(chain, part, &entry) : NULL;
+    if (level)
+        return write_packed(w, level, entry, &frame, why);
+    int error = collect(chain, chain->count - 1, part, chain->part, why);
+    return error ? error : checkpoint_write(w, &frame);
+}
+
 static int write_parts(struct checkpoint_chain *chain, struct checkpoint_writer *w, const struct chain_entry *parts,
                        size_t count, char *why)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct chain_entry *part = &parts[i];
-        int error = collect(chain, chain->count - 1, part, chain->part, why);
-        if (!error && (error = checkpoint_write(w, &(struct checkpoint_frame){ .type = CHECKPOINT_PART,
-                                                                               .kind = part->kind, .size = part->size,
-                                                                               .object = part->object,
-                                                                               .offset = part->offset,
-                                                                               .data = chain->part })))
+        *why = 0;
+        int error = write_part(chain, w, &parts[i], why);
+        if (error && !*why)
             snprintf(why, CHECKPOINT_WHY_SIZE, "it cannot be written: %s", strerror(-error));
         if (error)
             return error;

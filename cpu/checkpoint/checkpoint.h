@@ -98,6 +98,11 @@ int  checkpoint_write(struct checkpoint_writer *, const struct checkpoint_frame 
 /* As checkpoint_write, for a PART whose data begin at *buffer: CHECKPOINT_PART_MOST bytes from malloc, which are the
    writer's from here on. *buffer becomes another one of this size. After an error it may be the same. */
 int  checkpoint_write_swap(struct checkpoint_writer *, const struct checkpoint_frame *, uint8_t **buffer);
+/* A PART as it is stored, but not encrypted. */
+struct checkpoint_packed { uint32_t packing, stored; const void *data; };
+/* As checkpoint_write, of a PART that checkpoint_read_packed has read, with frame->size bytes when unpacked. */
+int  checkpoint_write_packed(struct checkpoint_writer *, const struct checkpoint_frame *frame,
+                             const struct checkpoint_packed *);
 /* Bytes of the parts that were given, and bytes of the file so far. */
 uint64_t checkpoint_written(const struct checkpoint_writer *, uint64_t *file_bytes);
 void checkpoint_writer_free(struct checkpoint_writer *);
@@ -124,6 +129,10 @@ int  checkpoint_read_places(struct checkpoint_reader *, struct checkpoint_frame 
 /* Reads a PART once more, of which *frame has number and position: the file can be sought. Then checkpoint_read gives
    no more frames. Otherwise as checkpoint_read. */
 int  checkpoint_read_again(struct checkpoint_reader *, struct checkpoint_frame *frame, char *why);
+/* As checkpoint_read_again, but the data are not unpacked: *packed has them, until the next frame. The reader has the
+   key of the file, if that is encrypted. */
+int  checkpoint_read_packed(struct checkpoint_reader *, struct checkpoint_frame *frame,
+                            struct checkpoint_packed *packed, char *why);
 /* Another reader of the file, for another thread, which can checkpoint_read_again alone. The first one has given END.
    NULL: no memory. */
 struct checkpoint_reader *checkpoint_reader_twin(const struct checkpoint_reader *);

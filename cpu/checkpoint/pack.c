@@ -81,7 +81,7 @@ static bool close_frame(struct frame_packer *p, struct frame_job *job, uint8_t *
 
 void frame_pack(struct frame_packer *p, struct frame_job *job)
 {
-    uint8_t *data = job->head.type == CHECKPOINT_PART ? pack(p, job) : job->data;
+    uint8_t *data = job->packs ? pack(p, job) : job->data;
     const uint32_t size = job->head.stored, tag = p->seal ? CHECKPOINT_TAG : 0;
     job->head.stored += tag;
     frame_encode(&job->head, job->encoded);

@@ -9,8 +9,9 @@
 #include "cpu/checkpoint/seal.h"
 
 struct frame_job {
-    struct frame_head head; /* stored: of the data, before they are packed */
+    struct frame_head head; /* stored: of the data, as they are given; packing: how they are packed already */
     uint64_t number;        /* of the frame in its file */
+    bool packs;             /* its data are to be packed */
     bool packed;
     int error;              /* of frame_pack */
     struct iovec pieces[3]; /* what belongs into the file */

@@ -295,7 +295,7 @@ static int take_data(struct checkpoint_reader *r, const struct frame_head *head,
 {
     const bool sealed = r->sealed;          /* SEAL itself has no tag */
     int error = r->seal ? open_frame(r, head, encoded, frame->number, why) : 0;
-    if (!error && !r->again)
+    if (!error)
         error = note_frame(r, head, frame, why);
     if (!error && head->type == CHECKPOINT_KEPT)
         frame->data = NULL;
@@ -351,25 +351,48 @@ int checkpoint_read_places(struct checkpoint_reader *r, struct checkpoint_frame 
     return read_next(r, frame, true, why);
 }
 
-int checkpoint_read_again(struct checkpoint_reader *r, struct checkpoint_frame *frame, char *why)
+/* Of the part at frame->position: its head, and its data in r->stored, decrypted where there is a key. */
+static int read_stored(struct checkpoint_reader *r, struct checkpoint_frame *frame, struct frame_head *head, char *why)
 {
     const uint64_t number = frame->number, position = frame->position;
     uint8_t encoded[CHECKPOINT_HEAD];
-    struct frame_head head;
     r->again = r->places = true;
     r->at = r->next = position;
-    int error = read_head(r, &head, encoded, why);
+    int error = read_head(r, head, encoded, why);
     if (!error)
-        error = read_data(r, &head, encoded, why);
-    if (!error && head.type != CHECKPOINT_PART)
+        error = read_data(r, head, encoded, why);
+    if (!error && head->type != CHECKPOINT_PART)
         error = bad(r, why, "the file was changed meanwhile");
     if (error)
         return error;
-    *frame = (struct checkpoint_frame){ .type = CHECKPOINT_PART, .kind = head.kind, .size = head.size,
-                                        .object = head.object, .offset = head.offset, .data = r->stored,
+    *frame = (struct checkpoint_frame){ .type = CHECKPOINT_PART, .kind = head->kind, .size = head->size,
+                                        .object = head->object, .offset = head->offset,
                                         .number = number, .position = position };
-    error = take_data(r, &head, encoded, frame, why);
+    return r->seal ? open_frame(r, head, encoded, number, why) : 0;
+}
+
+int checkpoint_read_again(struct checkpoint_reader *r, struct checkpoint_frame *frame, char *why)
+{
+    struct frame_head head;
+    int error = read_stored(r, frame, &head, why);
+    if (!error && (!r->sealed || r->seal))
+        error = unpack(r, &head, frame, why);
     return error ? error : 1;
+}
+
+int checkpoint_read_packed(struct checkpoint_reader *r, struct checkpoint_frame *frame,
+                           struct checkpoint_packed *packed, char *why)
+{
+    struct frame_head head;
+    int error = read_stored(r, frame, &head, why);
+    if (!error && r->sealed && !r->seal) {
+        snprintf(why, CHECKPOINT_WHY_SIZE, "it is encrypted, and its key is needed");
+        error = -EACCES;
+    }
+    if (error)
+        return error;
+    *packed = (struct checkpoint_packed){ head.packing, head.stored - (r->sealed ? CHECKPOINT_TAG : 0), r->stored };
+    return 1;
 }
 
 struct checkpoint_reader *checkpoint_reader_twin(const struct checkpoint_reader *r)

@@ -39,11 +39,13 @@ struct checkpoint_writer *checkpoint_writer_new(int fd, bool hashed, const struc
     return NULL;
 }
 
-/* buffer: has the data, and is exchanged; NULL: they are copied. */
-static int write_frame(struct checkpoint_writer *w, const struct frame_head *head, const void *data, uint8_t **buffer)
+/* buffer: has the data, and is exchanged; NULL: they are copied. packs: they are to be packed. */
+static int write_frame(struct checkpoint_writer *w, const struct frame_head *head, const void *data, uint8_t **buffer,
+                       bool packs)
 {
     struct frame_job *job = frame_pipe_take(w->pipe);
     job->head = *head;
+    job->packs = packs;
     job->number = w->frames++;
     if (buffer) {
         uint8_t *const free_now = job->data;
@@ -60,7 +62,7 @@ static int write_seal(struct checkpoint_writer *w)
 {
     const struct frame_head head = { .type = CHECKPOINT_SEAL, .stored = CHECKPOINT_WRAPPED,
                                      .size = CHECKPOINT_WRAPPED };
-    int error = write_frame(w, &head, w->key.wrapped, NULL);
+    int error = write_frame(w, &head, w->key.wrapped, NULL, false);
     hash_finish(w->out.begun, w->begun);
     w->out.begun = NULL;
     return error ? error : frame_pipe_seal(w->pipe, w->key.key, w->begun) ? 0 : -ENOMEM;
@@ -92,7 +94,9 @@ static int write_magic(struct checkpoint_writer *w)
     return frame_out_write(&w->out, &magic, 1);
 }
 
-static int write_next(struct checkpoint_writer *w, const struct checkpoint_frame *frame, uint8_t **buffer)
+/* buffer, packed: NULL: it is neither. */
+static int write_next(struct checkpoint_writer *w, const struct checkpoint_frame *frame, uint8_t **buffer,
+                      const struct checkpoint_packed *packed)
 {
     struct frame_head head = { .type = frame->type, .stored = frame->size, .size = frame->size, .kind = frame->kind,
                                .object = frame->object, .offset = frame->offset };
@@ -114,12 +118,17 @@ static int write_next(struct checkpoint_writer *w, const struct checkpoint_frame
         head.packing = PACKED_KEPT;
         head.stored = 0;
     }
+    if (packed) {
+        head.packing = packed->packing;
+        head.stored = packed->stored;
+        data = packed->data;
+    }
     if (frame->type == CHECKPOINT_END) {
         end_prepare(w, &head, digest);
         data = digest;
     }
     if (!w->failed)
-        w->failed = write_frame(w, &head, data, buffer);
+        w->failed = write_frame(w, &head, data, buffer, frame->type == CHECKPOINT_PART && !packed);
     if (!w->failed && w->sealed && frame->type == CHECKPOINT_FACTS)
         w->failed = write_seal(w);
     return w->failed;
@@ -127,12 +136,19 @@ static int write_next(struct checkpoint_writer *w, const struct checkpoint_frame
 
 int checkpoint_write(struct checkpoint_writer *w, const struct checkpoint_frame *frame)
 {
-    return write_next(w, frame, NULL);
+    return write_next(w, frame, NULL, NULL);
 }
 
 int checkpoint_write_swap(struct checkpoint_writer *w, const struct checkpoint_frame *frame, uint8_t **buffer)
 {
-    return frame->type == CHECKPOINT_PART ? write_next(w, frame, buffer) : (w->failed = -EINVAL);
+    return frame->type == CHECKPOINT_PART ? write_next(w, frame, buffer, NULL) : (w->failed = -EINVAL);
+}
+
+int checkpoint_write_packed(struct checkpoint_writer *w, const struct checkpoint_frame *frame,
+                            const struct checkpoint_packed *packed)
+{
+    const bool good = frame->type == CHECKPOINT_PART && packed->stored <= frame->size;
+    return good ? write_next(w, frame, NULL, packed) : (w->failed = -EINVAL);
 }
 
 uint64_t checkpoint_written(const struct checkpoint_writer *w, uint64_t *file_bytes)

@@ -36,6 +36,7 @@ struct move_store {
     const struct move_changes *before;
     bool kept;                                /* it is one of a row of files */
     struct move_store *older;                 /* kept: what it does not hold is there; NULL: it holds all */
+    bool needs;                               /* kept: something is in `older` alone */
     struct move_changes *own;                 /* kept: what it holds */
     char id[CHECKPOINT_ID_TEXT];
     struct checkpoint_chain *chain;           /* kept: while it is read */
@@ -94,6 +95,7 @@ static int write_runs(struct move_store *s, const struct move_part *part, const 
                                                 .offset = part->offset + at,
                                                 .data = kept || !known->bytes ? NULL
                                                                               : known->bytes + (at - known->from) };
+        s->needs |= kept;
         const bool all = known->buffer && !kept && at == known->from && end == known->end && at < end;
         error = all ? checkpoint_write_swap(s->writer, &frame, known->buffer) : checkpoint_write(s->writer, &frame);
     } while ((at = end) < part->size && !error);
@@ -458,6 +460,15 @@ struct move_store_files move_store_files(const struct move_store *s)
             files.oldest = file_bytes(older);
     }
     return files;
+}
+
+bool move_store_alone(struct move_store *s)
+{
+    if (s->needs)
+        return false;
+    move_store_free(s->older);
+    s->older = NULL;
+    return true;
 }
 
 struct move_store *move_store_merge(struct move_store *s, char *why, size_t size)
