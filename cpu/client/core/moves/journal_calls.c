@@ -48,6 +48,8 @@ void journal_call_answered(struct rpc_recorder *recorder, const struct rpc_call 
     } else if (!journal_reply_read(body, size, &reply)) {
         journal_unprotect("an answer of the GPU server could not be read");
         return;
+    } else if (!journal_ignores(call->procedure)) {
+        journal_reply_mark(&reply);
     }
     if (reply.answer.sticky) {
         journal_unprotect("it has had an error that stays");

@@ -53,6 +53,7 @@ static void answered(struct rpc_recorder *recorder, const struct rpc_call *rpc, 
     call->got = (struct journal_answer){ .status = (int32_t)rpc->status };
     if (rpc->status != RPC_SUCCESS || !journal_reply_read(body, size, &reply))
         return;
+    journal_reply_mark(&reply);
     call->got = reply.answer;
     if (!replay_texts_take(&r->texts, &reply))
         replay_fails(r, "no memory is left");

@@ -35,6 +35,7 @@ static struct {
     bool filled; /* three quarters of it were used */
     bool renewed; /* it has begun anew once, or will */
     atomic_bool awaits; /* it protects nothing before it begins anew */
+    atomic_bool aside;
     struct journal_text texts[JOURNAL_TEXTS];
     char why[256];
 } journal = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -164,10 +165,14 @@ bool journal_reply_read(const uint8_t *body, size_t size, struct journal_reply *
     }
     reply->rest = at;
     reply->answer.body = (uint32_t)left;
-    XXH128_hash_t hash = XXH3_128bits(at, left);
+    return true;
+}
+
+void journal_reply_mark(struct journal_reply *reply)
+{
+    XXH128_hash_t hash = XXH3_128bits(reply->rest, reply->answer.body);
     reply->answer.fingerprint[0] = hash.low64;
     reply->answer.fingerprint[1] = hash.high64;
-    return true;
 }
 
 struct journal_progress journal_reply_progress(const struct journal_reply *reply, uint32_t index)
@@ -257,7 +262,13 @@ bool journal_text_equal(const struct journal_text *a, const struct journal_text 
 
 const struct journal_text *journal_texts(void) { return journal.texts; }
 
-void journal_set_aside(bool aside) { journal_add(aside ? JOURNAL_ASIDE : JOURNAL_BACK, 0, 0, 0); }
+void journal_set_aside(bool aside)
+{
+    journal_add(aside ? JOURNAL_ASIDE : JOURNAL_BACK, 0, 0, 0);
+    atomic_store(&journal.aside, aside);
+}
+
+bool journal_ignores(uint32_t procedure) { return procedure == FLYT_COPY_BOX_OUT && atomic_load(&journal.aside); }
 
 /* ---- what a replay has found out ---- */
 
@@ -310,6 +321,7 @@ bool journal_draft_answer(uint32_t procedure, uint32_t xid, const uint8_t *body,
     struct journal_reply reply;
     if (!journal_reply_read(body, size, &reply))
         return false;
+    journal_reply_mark(&reply);
     size_t kept = any ? 0 : answer_kept(&reply.answer, procedure);
     if (any)
         reply.answer.body = JOURNAL_ANY;
@@ -335,6 +347,7 @@ bool journal_begin_anew(void)
         atomic_store(&fills, false);
         journal.renewed = true;
         again = atomic_exchange(&journal.awaits, false);
+        atomic_store(&journal.aside, false);
         draft = before;
     }
     pthread_mutex_unlock(&journal.lock);

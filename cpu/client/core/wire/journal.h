@@ -70,8 +70,9 @@ struct journal_reply {
     const uint8_t *texts;    /* as they travel */
     uint32_t text_count;
 };
-/* False: it is no answer of this protocol. */
+/* False: it is no answer of this protocol. answer.fingerprint is what journal_reply_mark makes, of all of the body. */
 bool journal_reply_read(const uint8_t *body, size_t size, struct journal_reply *);
+void journal_reply_mark(struct journal_reply *);
 struct journal_progress journal_reply_progress(const struct journal_reply *, uint32_t index);
 /* The next text: its descriptor, 0 or 1 for 1 or 2. *at begins as reply->texts. */
 unsigned journal_reply_text(const uint8_t **at, const uint8_t **bytes, uint32_t *size);
@@ -99,6 +100,8 @@ static inline bool journal_on(void)
 }
 /* ASIDE, or (false) BACK. */
 void journal_set_aside(bool);
+/* Whether nobody will look at what that call is answered now: bytes of a checkpoint that is being made. */
+bool journal_ignores(uint32_t procedure);
 /* Whether it is to begin anew from time to time, or has done so: then a server may have to know later where things
    lie. */
 bool journal_is_renewed(void);
