@@ -640,14 +640,14 @@ static int cut()
 {
     pair p = pair_make();
     char line[16];
-    MUST(cudaMemset(p.here, 7, BYTES));
+    MUST(cudaMemsetAsync(p.here, 7, BYTES, p.stream)); // it does not wait for the default stream
     MUST(cudaMemcpyAsync(p.there, p.here, BYTES, cudaMemcpyDefault, p.stream));
     MUST(cudaStreamSynchronize(p.stream));
     printf("ready\n");
     fflush(stdout);
     if (!fgets(line, sizeof line, stdin))
         return 2;
-    MUST(cudaMemset(p.here, 9, BYTES));
+    MUST(cudaMemsetAsync(p.here, 9, BYTES, p.stream));
     MUST(cudaMemcpyAsync(p.there, p.here, BYTES, cudaMemcpyDefault, p.stream));
     printf("a copy: %d\n", (int)cudaStreamSynchronize(p.stream));
     printf("it has: %x\n", first_of(p.there));
