@@ -2,6 +2,7 @@
  * ranks.c MODE RANKS FIRST COUNT ID_FILE: a program with COUNT ranks, on as many GPUs, from rank FIRST on; of RANKS in
  * all. ranks.py starts it. Rank 0's process writes the unique id into ID_FILE. Modes:
  *   all      each function, its results against a model
+ *   brief    nothing at all between the beginning and the end
  *   lost     a collective that never ends, since the process of the last rank is killed; the others go on without it
  *   shrink   the same, of the process of the first ranks, which has made the unique id; the others shrink
  *   random   FLYT_COMM_RANDOM random collectives, from FLYT_COMM_SEED on
@@ -440,6 +441,13 @@ static void all_functions(void)
     }
 }
 
+/* Whoever is quick leaves before the others know that they are ranks. */
+static void brief(void)
+{
+    for (int i = 0; i < count; i++)
+        GOOD(ncclCommDestroy(own[i].comm));
+}
+
 int main(int argc, char **argv)
 {
     nccl_id id;
@@ -457,7 +465,9 @@ int main(int argc, char **argv)
     }
     exchange_id(argv[5], &id);
     init(&id);
-    if (strcmp(argv[1], "lost") == 0)
+    if (strcmp(argv[1], "brief") == 0)
+        brief();
+    else if (strcmp(argv[1], "lost") == 0)
         lost(0);
     else if (strcmp(argv[1], "shrink") == 0)
         lost(ranks == MOST ? 2 : 1);

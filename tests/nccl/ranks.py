@@ -5,6 +5,7 @@ shows: nccl: each function of libnccl.so.2 with one process for four GPUs, with 
   servers, and with three processes for one GPU each, over TCP and TLS; also captured in graphs, with pinned and managed
   memory
 shows: nccl: the same in a process with GPUs of two servers, alone and beside another process
+shows: nccl: a rank that ends its communicator and its process at once leaves the others as ranks
 shows: nccl: a rank's process that is killed is an error of every other rank within a second; aborting is local, and
   the programs and their GPUs go on, also with a communicator of the ranks that are left, or behind a revoked one
 shows: nccl: GPU servers measure their network once for a communicator, save the table, and take it from there
@@ -132,6 +133,13 @@ def two_processes_of_which_one_has_two_servers():
 def three_processes_encrypted():
     with Ranks("all", "tls", [1, 1, 1]) as ranks:
         ranks.good()
+
+
+@case
+def ranks_that_leave_at_once():
+    for _ in range(4):
+        with Ranks("brief", "tcp", [1, 1, 1, 1]) as ranks:
+            ranks.good()
 
 
 @case

@@ -4,6 +4,9 @@
  *   rank_R      who rank R is: its process, its GPU, and how its server is reached
  *   link_R_P    the handles of the link from rank R to rank P, where they are not near each other
  *   offer_R_P   in a cluster, of a link on which rank P calls: what its client manager wants to see
+ *   made_R      what has become of rank R; from all of these rank 0 makes
+ *   made        whether all ranks have been made
+ *   heard_R     rank R has read that
  *
  * Ranks of one process at one server are near: the server moves bytes within its memory. With each other one a rank
  * makes a link: all listen, then those that call join, then the others; so no two ranks wait for each other.
@@ -202,11 +205,86 @@ static nccl_result link_all(struct nccl_comm *comm, const struct rank_card *card
     return result;
 }
 
+/* ---- all of them ---- */
+
+enum { HEARD_MS = 2000 }; /* how long rank 0 waits for a rank that may have gone */
+
+struct rank_made {
+    int rank, result; /* the first rank that could not be made; NCCL_SUCCESS: all could, or this one */
+    char why[256];
+};
+
+static nccl_result tell_all(struct nccl_comm *comm, const struct rank_made *made)
+{
+    return nccl_leave_for(comm, comm->place.name, "made", made, sizeof *made, comm->ranks - 1);
+}
+
+/* Rank 0 hears of all others. */
+static nccl_result hear_all(struct nccl_comm *comm, struct rank_made *all)
+{
+    nccl_result result = NCCL_SUCCESS;
+    for (int r = 1; r < comm->ranks && result == NCCL_SUCCESS && all->result == NCCL_SUCCESS; r++) {
+        char key[40];
+        size_t size = sizeof *all;
+        snprintf(key, sizeof key, "made_%d", r);
+        result = nccl_find(comm, comm->place.name, key, all, &size);
+    }
+    return result;
+}
+
+/* The process of rank 0 usually has the store. It must not end before the others have read there how all this ended. */
+static void heard(struct nccl_comm *comm)
+{
+    const uint64_t deadline = clock_now() + HEARD_MS * CLOCK_NS_PER_MS;
+    char key[40];
+    snprintf(key, sizeof key, "heard_%d", comm->rank);
+    if (comm->rank)
+        nccl_leave_for(comm, comm->place.name, key, "", 0, 1);
+    for (int r = 1; comm->rank == 0 && r < comm->ranks; r++) {
+        snprintf(key, sizeof key, "heard_%d", r);
+        nccl_await(comm, comm->place.name, key, deadline);
+    }
+}
+
+/* No rank goes on before all have come to be: one that ends the communicator then takes its links with it. own: what
+   has become of this rank. */
+static nccl_result all_made(struct nccl_comm *comm, nccl_result own)
+{
+    char key[40];
+    size_t size = sizeof(struct rank_made);
+    struct rank_made made = { .rank = comm->rank, .result = (int)own };
+    snprintf(made.why, sizeof made.why, "%s", own == NCCL_SUCCESS ? "" : ncclGetLastError(NULL));
+    snprintf(key, sizeof key, "made_%d", comm->rank);
+    if (!comm->meeting)
+        return own;
+    if (comm->rank)
+        nccl_leave_for(comm, comm->place.name, key, &made, sizeof made, 1);
+    else if (own == NCCL_SUCCESS)
+        own = hear_all(comm, &made);
+    if (comm->rank == 0)
+        tell_all(comm, &made);
+    else if (own == NCCL_SUCCESS)
+        own = nccl_find(comm, comm->place.name, "made", &made, &size);
+    heard(comm);
+    made.why[sizeof made.why - 1] = '\0';
+    return own == NCCL_SUCCESS && made.result != NCCL_SUCCESS
+               ? nccl_fail(NCCL_REMOTE_ERROR, "rank %d could not be made: %s", made.rank, made.why)
+               : own;
+}
+
 /* ---- a rank ---- */
+
+static nccl_result create(struct nccl_comm *comm)
+{
+    char why[CORE_WHY_SIZE] = "";
+    int code = core_comm_create(comm->context, comm->place.name, (unsigned)comm->rank, comm->links,
+                                (unsigned)comm->ranks, &comm->id, why);
+    comm->made = code == CORE_OK;
+    return nccl_of_core(code, "a communicator", why);
+}
 
 nccl_result nccl_connect(struct nccl_comm *comm)
 {
-    char why[CORE_WHY_SIZE] = "";
     struct rank_card *cards = calloc((unsigned)comm->ranks, sizeof *cards);
     comm->links = malloc((unsigned)comm->ranks * sizeof *comm->links);
     comm->homes = calloc((unsigned)comm->ranks, sizeof *comm->homes);
@@ -222,12 +300,9 @@ nccl_result nccl_connect(struct nccl_comm *comm)
         result = distinct(comm, cards);
     if (result == NCCL_SUCCESS)
         result = link_all(comm, cards);
-    if (result == NCCL_SUCCESS) {
-        int code = core_comm_create(comm->context, comm->place.name, (unsigned)comm->rank, comm->links,
-                                    (unsigned)comm->ranks, &comm->id, why);
-        result = nccl_of_core(code, "a communicator", why);
-        comm->made = result == NCCL_SUCCESS;
-    }
+    if (result == NCCL_SUCCESS)
+        result = create(comm);
+    result = all_made(comm, result);
     explicit_bzero(cards, cards ? (unsigned)comm->ranks * sizeof *cards : 0);
     free(cards);
     return result;

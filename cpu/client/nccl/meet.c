@@ -113,6 +113,14 @@ nccl_result nccl_leave_for(struct nccl_comm *comm, const uint8_t name[16], const
     return nccl_of_errno(status, "meeting", error);
 }
 
+void nccl_await(struct nccl_comm *comm, const uint8_t name[16], const char *key, uint64_t deadline)
+{
+    char whole[KEY_SIZE], nothing;
+    whole_key(name, key, whole);
+    int status = comm_store_get(comm->meeting->store, whole, &nothing, sizeof nothing, NULL, deadline, NULL);
+    comm->meeting->lost |= status < 0 && status != -ETIMEDOUT;
+}
+
 nccl_result nccl_find(struct nccl_comm *comm, const uint8_t name[16], const char *key, void *value, size_t *size)
 {
     char error[RPC_ERROR_SIZE] = "", whole[KEY_SIZE];

@@ -153,6 +153,9 @@ nccl_result nccl_leave_for(struct nccl_comm *, const uint8_t name[16], const cha
    one of the group, and then keeps the text of that. */
 nccl_result nccl_find(struct nccl_comm *, const uint8_t name[16], const char *key, void *value, size_t *size);
 
+/* Waits until then, at most, for a value without bytes. */
+void nccl_await(struct nccl_comm *, const uint8_t name[16], const char *key, uint64_t deadline);
+
 /* ---- connect.c ---- */
 
 /* Makes the rank: waits for all others. */
