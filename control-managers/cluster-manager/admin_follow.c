@@ -190,7 +190,8 @@ static void answer_follow(struct cluster_session *session)
     size_t bytes = 0, at = follow_behind(follow, session->after);
     const int64_t until = clock_us() + SLICE_US;
     result.anew = session->after > follow->last || (session->after && session->listing.known < follow->forgotten);
-    for (; !result.anew && at < follow->entries && result.news.news_len < CTL_MAX_PAGE && bytes < PAGE_BYTES; at++) {
+    for (; !result.anew && at < follow->entries && result.news.news_len < CTL_MAX_PAGE && bytes < PAGE_BYTES;
+         at = follow_next(follow, at)) {
         const struct follow_entry *entry = &follow->journal[at];
         if (result.news.news_len && result.news.news_len % AT_A_TIME == 0 && clock_us() >= until)
             break;

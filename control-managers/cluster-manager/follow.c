@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_ROOM = 256, MOST_GONE = 16384 };
+enum { FIRST_ROOM = 256, MOST_GONE = 16384, AT_ONCE = 4 };
 
 void follow_free(struct follow *follow)
 {
@@ -33,44 +33,60 @@ void follow_add(struct follow *follow, struct followed *thing, int kind)
 
 /* ---- the journal ---- */
 
-/* Drops entries that say nothing any more, and the oldest about what is gone, if there are many. */
-static void compact(struct follow *follow)
+/* Few things of a large cluster change at a time, and all of a time are many entries. So entries that say nothing any
+   more are taken out a few at a time, whenever one is added: else somebody would wait for 200,000 at once. */
+
+/* Takes out the next ones. Those that say something move down to `write`. Of what is gone the oldest are dropped, as
+   many as were too many. */
+static void compact_some(struct follow *follow)
 {
-    size_t gone = 0, kept = 0;
-    for (size_t i = 0; i < follow->entries; i++)
-        gone += follow->journal[i].gone != 0;
-    for (size_t i = 0; i < follow->entries; i++) {
-        struct follow_entry entry = follow->journal[i];
-        if (entry.gone && gone > MOST_GONE / 2) {
-            gone--;
+    for (int i = 0; i < AT_ONCE && follow->compacts; i++) {
+        if (follow->read == follow->entries) {
+            follow->entries = follow->write;
+            follow->compacts = false;
+            return;
+        }
+        struct follow_entry *from = &follow->journal[follow->read++], entry = *from;
+        *from = (struct follow_entry){ 0 };
+        if (entry.gone && follow->drop) {
+            follow->drop--;
+            follow->gone--;
             follow->forgotten = entry.number;
             free(entry.gone_name);
         } else if (entry.thing || entry.gone) {
-            follow->journal[kept++] = entry;
+            follow->journal[follow->write++] = entry;
             if (entry.thing)
-                entry.thing->entry = kept;
+                entry.thing->entry = follow->write;
         }
     }
-    follow->entries = kept;
+}
+
+/* Begins it where three quarters of the room are used. At its end at most a third more entries are there than at its
+   begin, and half of the room is enough for all things and for as much as is kept of what has gone. */
+static void make_room(struct follow *follow)
+{
+    const size_t room = 2 * (follow->count + MOST_GONE);
+    if (follow->compacts || follow->entries < follow->entry_room / 4 * 3)
+        return;
+    if (follow->entry_room < room) {
+        struct follow_entry *journal = realloc(follow->journal, room * sizeof *journal);
+        if (journal) {
+            follow->journal = journal;
+            follow->entry_room = room;
+        }
+    }
+    follow->compacts = follow->entries >= follow->entry_room / 4 * 3;
+    follow->read = follow->write = 0;
+    follow->drop = follow->gone > MOST_GONE / 2 ? follow->gone - MOST_GONE / 2 : 0;
 }
 
 /* NULL: no memory. */
 static struct follow_entry *append(struct follow *follow)
 {
-    if (follow->entries == follow->entry_room) {
-        compact(follow);
-        /* At least twice as much room as things: so entries are copied once for each that is added. */
-        size_t room = 2 * (follow->count + MOST_GONE);
-        if (follow->entry_room < room) {
-            struct follow_entry *journal = realloc(follow->journal, room * sizeof *journal);
-            if (journal) {
-                follow->journal = journal;
-                follow->entry_room = room;
-            }
-        }
-        if (follow->entries == follow->entry_room)
-            return NULL;
-    }
+    make_room(follow);
+    compact_some(follow);
+    if (follow->entries == follow->entry_room)
+        return NULL;
     struct follow_entry *entry = &follow->journal[follow->entries++];
     *entry = (struct follow_entry){ .number = ++follow->last };
     return entry;
@@ -109,14 +125,15 @@ void follow_remove(struct follow *follow, struct followed *thing, uint64_t id, c
         follow->forgotten = entry ? entry->number : follow->last;
         return;
     }
+    follow->gone++;
     entry->gone = (uint8_t)(thing->kind + 1);
     entry->gone_id = id;
     entry->gone_name = copy;
 }
 
-size_t follow_behind(const struct follow *follow, uint64_t number)
+/* The first one of journal[from] … journal[to - 1] behind this number. */
+static size_t behind(const struct follow *follow, size_t from, size_t to, uint64_t number)
 {
-    size_t from = 0, to = follow->entries;
     while (from < to) {
         size_t middle = from + (to - from) / 2;
         if (follow->journal[middle].number <= number)
@@ -125,4 +142,17 @@ size_t follow_behind(const struct follow *follow, uint64_t number)
             to = middle;
     }
     return from;
+}
+
+size_t follow_behind(const struct follow *follow, uint64_t number)
+{
+    if (!follow->compacts)
+        return behind(follow, 0, follow->entries, number);
+    const size_t at = behind(follow, 0, follow->write, number);
+    return at < follow->write ? at : behind(follow, follow->read, follow->entries, number);
+}
+
+size_t follow_next(const struct follow *follow, size_t at)
+{
+    return follow->compacts && at + 1 == follow->write ? follow->read : at + 1;
 }

@@ -39,8 +39,12 @@ struct follow_entry {
 struct follow {
     struct followed **things;
     size_t count, room;
-    struct follow_entry *journal; /* numbers rise */
+    /* Numbers rise. While it is compacted: those before `write` and those from `read` on; nothing stands between. */
+    struct follow_entry *journal;
     size_t entries, entry_room;
+    size_t read, write;
+    size_t gone, drop; /* entries about what is gone, and how many of the oldest of them are to be dropped */
+    bool compacts;
     uint64_t last, forgotten; /* numbers: of the newest entry; of the newest about something gone that was dropped */
     size_t left;              /* things that the present comparison has still to look at */
     int64_t looked;           /* when the last whole comparison began; 0: never */
@@ -56,7 +60,8 @@ void follow_add(struct follow *, struct followed *, int kind);
 void follow_remove(struct follow *, struct followed *, uint64_t id, const char *name);
 /* Its row is another one now: it goes to the end of the journal. */
 void follow_note(struct follow *, struct followed *);
-/* The first entry behind this number; `entries`: none. */
+/* The first entry behind this number, and the next one; `entries`: none. */
 size_t follow_behind(const struct follow *, uint64_t number);
+size_t follow_next(const struct follow *, size_t entry);
 
 #endif

@@ -2,6 +2,7 @@
  * cluster_follow.c: what followers are told (follow.h), without a cluster: things come, change and go by chance, and
  * followers who look now and then must know what there is.
  *
+ * shows: follow: no change waits until old ones are taken out of the journal
  * shows: follow: followers of different paces know all things, their newest state, and what has gone; one that has
  *   missed too much begins anew; what came and went unseen costs nothing
  */
@@ -47,7 +48,7 @@ static bool read_page(struct follower *who)
     if (!who->after)
         who->known = follow.last;
     size_t at = follow_behind(&follow, who->after);
-    for (int n = 0; n < PAGE && at < follow.entries; n++, at++) {
+    for (int n = 0; n < PAGE && at < follow.entries; n++, at = follow_next(&follow, at)) {
         const struct follow_entry *entry = &follow.journal[at];
         if (entry->thing) {
             const struct thing *thing = (const struct thing *)(const void *)entry->thing;
@@ -55,6 +56,7 @@ static bool read_page(struct follower *who)
         } else if (entry->gone) {
             who->value[entry->gone_id] = 0;
         }
+        assert_true(entry->number > who->after);
         who->after = entry->number;
     }
     if (at == follow.entries && who->known < who->after)
@@ -125,6 +127,30 @@ TEST(test_what_nobody_has_seen)
     assert_string_equal(follow.journal[1].gone_name, "a-name");
     follow_remove(&follow, &things[0].followed, 0, "a-name"); /* it is not followed any more */
     assert_int_equal(follow.entries, 2);
+    follow_free(&follow);
+}
+
+/* The journal is compacted a few entries at a time: no change waits for all of them, and its room stays. */
+TEST(test_a_change_costs_little)
+{
+    enum { CHANGES = 300000, AT_ONCE = 4 };
+    unsigned compacted = 0;
+    for (int i = 0; i < MOST; i++)
+        follow_add(&follow, &things[i].followed, 2);
+    for (int i = 0; i < CHANGES; i++) {
+        const bool compacts = follow.compacts;
+        const size_t read = compacts ? follow.read : 0, entries = follow.entries, room = follow.entry_room;
+        follow_note(&follow, &things[i % 7 ? i % 3 : i / 7 % MOST].followed);
+        compacted += compacts && !follow.compacts;
+        if (follow.compacts)
+            assert_true(follow.read - read <= AT_ONCE);
+        else if (follow.entries < entries) /* it has just ended: what was left of it was little */
+            assert_true(compacts && entries - read <= AT_ONCE);
+        assert_true(!room || follow.entry_room == room);
+    }
+    assert_true(compacted > 3);
+    for (int i = 0; i < MOST; i++)
+        assert_ptr_equal(follow.journal[things[i].followed.entry - 1].thing, &things[i]);
     follow_free(&follow);
 }
 
