@@ -165,9 +165,10 @@ uint64_t loop_note_held(struct loop *loop, uint64_t begun, const char *what)
     }
     add_held(&loop->held, took);
     add_held(&loop->worked, worked);
-    if (worked > LONG_NS)
-        log_debug("event=loop-held what=%s worked-us=%llu took-us=%llu", what, (unsigned long long)(worked / 1000),
-                  (unsigned long long)(took / 1000));
+    char more[48];
+    if (worked > LONG_NS && log_limit_says(&loop->long_lines, more))
+        log_info("event=loop-held what=%s worked-us=%llu took-us=%llu%s", what, (unsigned long long)(worked / 1000),
+                 (unsigned long long)(took / 1000), more);
     return took;
 }
 

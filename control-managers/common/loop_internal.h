@@ -6,6 +6,7 @@
 
 #include "cpu/common/explain.h"
 #include "control-managers/common/loop.h"
+#include "cpu/common/log_limit.h"
 #include "control-managers/common/tls.h"
 
 enum { LOOP_READ_SIZE = 65536, LOOP_ENCODE_SIZE = CTL_MAX_RECORD + 64 };
@@ -30,6 +31,7 @@ struct loop {
     uint64_t slept;            /* ms that loop_now leaves out */
     bool firing, stopping;
     struct loop_held held, worked;
+    struct log_limit long_lines;
     struct loop_rpc_times rpc[CTL_LAST_PROCEDURE + 1];
     uint64_t mark_ns, mark_worked_ns; /* clock and processor time of this thread, both of one moment */
     pthread_mutex_t lock; /* of posted */

@@ -283,6 +283,19 @@ static void list(const char *what, const char *command, const char *option)
 
 /* ---- somebody watches ---- */
 
+/* What held the manager's loop for more than 5 ms of processor time, as its log has it. */
+static void print_holds(void)
+{
+    char path[200], line[400];
+    snprintf(path, sizeof path, "%s/log", rig.folder);
+    FILE *log = fopen(path, "re");
+    while (log && fgets(line, sizeof line, log))
+        if (strstr(line, "event=loop-held"))
+            printf("# %s", line);
+    if (log)
+        fclose(log);
+}
+
 /* What the servers of a part of the nodes have done. */
 static void report_work(int round, uint64_t calls)
 {
@@ -461,6 +474,8 @@ static void watch(void)
         missed(&meter,
                (snprintf(text, sizeof text, "the monitor costs the manager %.1f %%, more than %d", cost, WATCH_PERCENT),
                 text));
+    if (both.worked + alone.worked + again.worked)
+        print_holds();
     assert_int_equal(both.worked, 0);
     assert_int_equal(alone.worked + again.worked, 0);
 }
@@ -500,6 +515,8 @@ static void wait_in_line(void)
     printf("# %d programs waited in line for a full cluster, %d began when others ended, in %.1f s: the loop was held "
            "for more than 5 ms of processor time %ld times\n",
            late_count, gone, seconds() - start, after.worked - before.worked);
+    if (after.worked != before.worked)
+        print_holds();
     assert_int_equal(after.worked - before.worked, 0);
 }
 
