@@ -31,6 +31,16 @@ static void lost(struct comm_link *link, void *context, int status, const char *
     pthread_mutex_unlock(&end->lock);
 }
 
+void end_need(const struct comm_settings *settings)
+{
+    struct comm_engine *engine = NULL;
+    if (comm_engine_create(settings, &engine, error) == -ENOPKG) {
+        printf("skipped: %s\n", error);
+        exit(77);
+    }
+    comm_engine_destroy(engine);
+}
+
 void end_open(struct end *end, const struct comm_settings *settings)
 {
     memset(end, 0, sizeof *end);

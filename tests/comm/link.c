@@ -3,6 +3,7 @@
  *
  * shows: communication: a link moves transfers of every size over TCP, TLS and shared memory, in any order of posting
  * shows: communication: early data is bounded, and never in the way of a transfer that is wanted
+ * shows: communication: a link by UCX does all that links over sockets do, over UCX's TCP and its shared memory
  * shows: communication: a link's failure ends all its transfers: abort, a killed peer, a stopped peer, other sizes
  */
 #include "tests/comm/ends.h"
@@ -21,14 +22,15 @@
 
 enum { LIMIT_MS = 60000 };
 
-static const struct comm_settings kinds[] = {
+/* With FLYT_TEST_UCX all are links by UCX, of as many channels. */
+static struct comm_settings kinds[] = {
     { .interfaces = "lo", .no_shared_memory = true },
     { .interfaces = "lo", .no_shared_memory = true, .tls = true },
     { .interfaces = "lo" },
     { .interfaces = "lo", .no_shared_memory = true, .channels = 1 },
     { .interfaces = "lo", .channels = 16 },
 };
-static const char *const transports[] = { "tcp", "tls", "shm", "tcp", "shm" };
+static const char *transports[] = { "tcp", "tls", "shm", "tcp", "shm" };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void fill(uint8_t *bytes, size_t size, unsigned seed)
@@ -438,5 +440,11 @@ TEST(descriptors_may_come_from_somebody_else)
 int main(void)
 {
     setenv("FLYT_SILENCE", "2", 1);
+    for (unsigned kind = 0; getenv("FLYT_TEST_UCX") && kind < KINDS; kind++) {
+        kinds[kind].no_shared_memory = true;
+        kinds[kind].transport = kinds[kind].tls ? "ucx-in-clear" : "ucx";
+        transports[kind] = "ucx";
+    }
+    end_need(&kinds[0]);
     return unit_run(NULL, NULL);
 }

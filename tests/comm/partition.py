@@ -18,15 +18,19 @@ TOOL = os.path.join(os.path.abspath(sys.argv[1]), "flyt-comm-perf")
 SILENCE = 2
 
 
-def start(space, *options):
+def start(space, *options, **environment):
     return subprocess.Popen(["ip", "netns", "exec", space, TOOL, "-i", "c0", *options], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, env={**os.environ, "FLYT_SILENCE": str(SILENCE)})
+                            stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, "FLYT_SILENCE": str(SILENCE), **environment})
+
+
+def read_card(space, what):
+    return subprocess.run(["ip", "netns", "exec", space, "cat", f"/sys/class/net/c0/{what}"], capture_output=True,
+                          text=True, check=True).stdout.strip()
 
 
 def sent(pair):
-    path = "/sys/class/net/c0/statistics/tx_bytes"
-    return int(subprocess.run(["ip", "netns", "exec", pair.spaces[0], "cat", path], capture_output=True, text=True,
-                              check=True).stdout)
+    return int(read_card(pair.spaces[0], "statistics/tx_bytes"))
 
 
 def cut_while_busy(pair, ends):
@@ -51,6 +55,25 @@ def both_ends_of_a_link():
     try:
         serve = start(pair.spaces[1], "--serve", "-c", "4")
         cut_while_busy(pair, [start(pair.spaces[0], "--to", "10.77.0.2", "-s", "256M", "--no-raw"), serve])
+    finally:
+        pair.close()
+
+
+@case
+def both_ends_of_a_link_by_ucx():
+    pair = Pair([100])
+    try:
+        for space in pair.spaces:               # UCX knows a card only then
+            until(lambda: read_card(space, "operstate") == "up", "the card works")
+        serve = start(pair.spaces[1], "--serve", "-c", "4", "-t", "ucx", UCX_TLS="tcp")
+        other = start(pair.spaces[0], "--to", "10.77.0.2", "-s", "256M", "--no-raw", "-t", "ucx", UCX_TLS="tcp")
+        try:
+            until(lambda: sent(pair) > 3 << 20 or other.poll() is not None, "bytes are under way, or there is no UCX")
+            if other.poll() is not None and "libucx" in (said := other.stderr.read()):
+                return said.strip()
+            return cut_while_busy(pair, [other, serve])
+        finally:
+            serve.kill()
     finally:
         pair.close()
 

@@ -2,6 +2,8 @@
 """tests/comm/perf.py BIN: flyt-comm-perf on this machine; TAP on stdout.
 
 shows: communication: flyt-comm-perf measures over TCP, TLS and shared memory, between two processes that meet at a port
+shows: communication: and by UCX, where it is there; where it is not, its package is named
+shows: communication: GPU servers that are started by hand link their workers by UCX, and refuse one that does not
 """
 import json
 import os
@@ -11,7 +13,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from testlib import case, free_ports, plan, run_cases  # noqa: E402
 
-TOOL = os.path.join(sys.argv[1], "flyt-comm-perf")
+TOOL, SERVER = (os.path.join(sys.argv[1], name) for name in ("flyt-comm-perf", "cricket-rpc-server"))
 
 
 def perf(*options, expect=0, **environment):
@@ -21,14 +23,63 @@ def perf(*options, expect=0, **environment):
     return done
 
 
+def measure(transport, *options, **environment):
+    lines = [json.loads(line) for line in perf("--json", "-s", "1K,3M", "-n", "2", "-c", "3", *options,
+                                               **environment).stdout.splitlines()]
+    assert [line.get("bytes") for line in lines] == [None, 1024, 3 << 20], lines
+    assert all(line["transport"] == transport and line["channels"] == 3 for line in lines), lines
+    assert lines[0]["latency_us"] > 0 and all(line["ratio"] > 0 for line in lines[1:]), lines
+
+
 @case
 def each_transport():
     for transport in ("tcp", "tls", "shm"):
-        lines = [json.loads(line) for line in perf("--json", "-t", transport, "-s", "1K,3M", "-n", "2", "-c",
-                                                   "3").stdout.splitlines()]
-        assert [line.get("bytes") for line in lines] == [None, 1024, 3 << 20], lines
-        assert all(line["transport"] == transport and line["channels"] == 3 for line in lines), lines
-        assert lines[0]["latency_us"] > 0 and all(line["ratio"] > 0 for line in lines[1:]), lines
+        measure(transport, "-t", transport)
+
+
+def without_ucx():
+    """What is said where there is no UCX; None: it is there."""
+    done = subprocess.run([TOOL, "-t", "ucx", "-s", "1", "-n", "1", "--no-raw"], capture_output=True, text=True,
+                          timeout=60)
+    return done.stderr.splitlines()[-1] if done.returncode and "libucx" in done.stderr else None
+
+
+@case
+def by_ucx():
+    why = without_ucx()
+    if why:
+        return why
+    for tls in ("tcp", "posix,sysv,cma"):
+        measure("ucx", "-t", "ucx", UCX_TLS=tls)
+        measure("ucx", FLYT_LINK_TRANSPORT="ucx-in-clear", UCX_TLS=tls)
+    measure("tcp", "-t", "tcp", FLYT_LINK_TRANSPORT="ucx")
+    assert "UCX" in perf("-t", "ucx", UCX_TLS="none-such", expect=1).stderr
+    return None
+
+
+@case
+def gpus_of_servers_by_ucx():
+    why = without_ucx()
+    if why:
+        return why
+    ports = free_ports(2)
+    addresses = [f"tcp://127.0.0.1:{port}" for port in ports]
+    for transports in (("ucx", "ucx"), ("ucx", "sockets")):
+        servers = [subprocess.Popen([SERVER, "--gpu", "software", "--listen", addresses[i], "--links",
+                                     addresses[1 - i]], stdout=subprocess.PIPE, text=True,
+                                    env={**os.environ, "FLYT_LINK_TRANSPORT": transports[i], "UCX_TLS": "tcp"})
+                   for i in range(2)]
+        try:
+            for server in servers:
+                assert "listening on" in server.stdout.readline()
+            alike = transports[0] == transports[1]
+            done = perf("--gpus", ",".join(addresses), "-s", "3M", "-n", "1", expect=0 if alike else 1)
+            assert alike or "one end wants UCX" in done.stderr, done
+        finally:
+            for server in servers:
+                server.terminate()
+                server.communicate()
+    return None
 
 
 @case
@@ -56,6 +107,7 @@ def bad_input():
         assert "--help" in perf(*options, expect=2).stderr, options
     assert "no network card nowhere" in perf("-i", "nowhere", expect=1).stderr
     assert "FLYT_CHANNELS" in perf(FLYT_CHANNELS="99", expect=1).stderr
+    assert "FLYT_LINK_TRANSPORT" in perf(FLYT_LINK_TRANSPORT="tcp5", expect=1).stderr
 
 
 run_cases()

@@ -1,19 +1,29 @@
 # tests/comm: communication without CUDA. All over loopback, or in network namespaces that the tests make.
 TESTS_COMM_BINARIES := $(addprefix $(BUILD)/tests/comm_,store link attack reduce plans collectives \
     together faults)
+COMM_UCX_TEST := $(if $(COMM_HAS_UCX),$(BUILD)/tests/comm_ucx)
 
 $(call objects,$(wildcard tests/comm/*.c)): | $(CPU_RPC_HEADERS)
 
-$(BUILD)/tests/comm_link $(BUILD)/tests/comm_attack: $(call objects,tests/comm/ends.c)
+$(addprefix $(BUILD)/tests/comm_,link attack ucx): $(call objects,tests/comm/ends.c)
 
 $(addprefix $(BUILD)/tests/comm_,collectives together faults): $(call objects,tests/comm/world.c)
 
-$(TESTS_COMM_BINARIES): $(BUILD)/tests/comm_%: $(BUILD)/tests/comm/%.o $(CPU_COMM_OBJECTS) $(CPU_COMM_NEEDS)
+$(TESTS_COMM_BINARIES) $(COMM_UCX_TEST): $(BUILD)/tests/comm_%: $(BUILD)/tests/comm/%.o $(CPU_COMM_OBJECTS) \
+    $(CPU_COMM_NEEDS)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_COMM_LIBS)
 
 TESTS += $(call sleeping,comm_store comm_link comm_attack comm_collectives comm_faults,$(TESTS_COMM_BINARIES))
+# By UCX, over its TCP and through memory, where UCX does not notice a peer's end by itself.
+# UCX's threads and its hooks of madvise do not go with sanitizers; through memory it keeps what a killed peer left.
+COMM_UCX := $(foreach kind,tcp $(if $(SANITIZE),,posix$(comma)sysv$(comma)cma),\
+    UCX_TLS=$(kind)$(if $(SANITIZE),;UCX_MEM_EVENTS=n))
+TESTS += $(foreach kind,$(COMM_UCX),"env FLYT_TEST_UCX=1 $(subst ;, ,$(kind)) $(BUILD)/tests/comm_link@sleeps")
+TESTS += $(if $(COMM_HAS_UCX),$(foreach kind,$(COMM_UCX),"env $(subst ;, ,$(kind)) $(COMM_UCX_TEST)@sleeps"))
 TESTS      += $(if $(SANITIZE),,"tests/comm/perf.py $(BIN)" "tests/comm/partition.py $(BIN)@sleeps")
+LONG_TESTS += $(if $(COMM_HAS_UCX),$(foreach kind,$(COMM_UCX),$(foreach what,collectives faults,\
+    "env FLYT_LINK_TRANSPORT=ucx $(subst ;, ,$(kind)) $(BUILD)/tests/comm_$(what)@sleeps$(comma)300")))
 LONG_TESTS += "env FLYT_COMM_FAULTS=300 $(BUILD)/tests/comm_faults@sleeps$(comma)600"
 LONG_TESTS += "env FLYT_COMM_RANDOM=10000 FLYT_TEST_ONLY=random* $(BUILD)/tests/comm_collectives@500"
 LONG_TESTS += $(if $(SANITIZE),,$(foreach part,ten_thousand_between_processors a_thousand_between_GPUs,\

@@ -45,7 +45,7 @@ $(BUILD)/fuzz/comm_store: tests/fuzz/comm_store.c $(wildcard cpu/comm/*/*.h) cpu
                           | $(CPU_RPC_HEADERS)
 	$(call FUZZ_LINK,-lcrypto)
 
-FUZZ_COMM_SOURCES := $(wildcard cpu/comm/link/*.c) cpu/comm/greet/greet.c \
+FUZZ_COMM_SOURCES := $(wildcard cpu/comm/link/*.c) cpu/comm/ucx/without.c cpu/comm/greet/greet.c \
                      $(addprefix cpu/rpc/transport/,block.c channel.c channel_socket.c liveness.c) \
                      $(wildcard cpu/rpc/tls/*.c) cpu/rpc/shm/ring.c \
                      $(addprefix cpu/common/,certificate.c clock.c env.c fd.c fd_message.c secret.c tree.c)

@@ -74,7 +74,7 @@ typedef struct flyt_context flyt_context;
 typedef struct {
     unsigned    rank, size;
     unsigned    channels;                       /* data channels of a link; FLYT_CHANNELS, or 8 */
-    int         tls;                            /* not 0: encrypted */
+    int         tls;                            /* not 0: encrypted; not with FLYT_LINK_TRANSPORT=ucx */
     const char *interfaces;                     /* network cards, with commas; FLYT_COMM_INTERFACES, or all */
 } flyt_context_options;
 

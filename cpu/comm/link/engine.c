@@ -2,6 +2,7 @@
  * engine.c: the threads of the cards. Each has an epoll over the channels of its card, edge-triggered: a channel that
  * may have more to read is in the thread's list `ready`, and one that somebody else wants looked at in `kicked`. Each
  * turn serves all of both, a bounded number of bytes each. The first thread also looks at the clock: beats, silence.
+ * With UCX a turn begins with the progress of the card's worker, and the worker says which channels are to be served.
  */
 #include "cpu/comm/link/link_state.h"
 
@@ -60,6 +61,8 @@ int comm_engine_attach(struct comm_channel *c)
 void comm_engine_detach(struct comm_channel *c)
 {
     struct comm_thread *thread = c->thread;
+    if (c->is_ucx)
+        comm_ucx_own(c->wire, NULL);
     pthread_mutex_lock(&thread->lock);
     if (c->attached)
         epoll_ctl(thread->epoll, EPOLL_CTL_DEL, c->fd, NULL);
@@ -136,18 +139,38 @@ static void tick(struct comm_engine *engine)
 
 /* ---- the threads ---- */
 
+static void note_readable(struct comm_thread *thread, struct comm_channel *c)
+{
+    if (c->in_ready)
+        return;
+    c->in_ready = true;
+    list_append(&thread->ready, &c->ready);
+}
+
 static void note_event(struct comm_thread *thread, const struct epoll_event *event)
 {
     struct comm_channel *c = event->data.ptr;
     /* TLS may hold bytes that came with the greeting, and a ring reports new bytes only to a thread that has found it
        empty. So the first event, which says that there is room, must lead to reading, too. */
     bool in = (event->events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) || !c->is_socket;
-    if (in && !c->in_ready) {
-        c->in_ready = true;
-        list_append(&thread->ready, &c->ready);
-    }
+    if (in)
+        note_readable(thread, c);
     if ((event->events & EPOLLOUT) || (in && c->is_shared))
         comm_engine_kick(c);
+}
+
+/* Progress of the card's UCX, and which channels it has something for. */
+static void serve_ucx(struct comm_thread *thread)
+{
+    struct comm_channel *c;
+    bool in, out;
+    comm_ucx_progress(thread->ucx);
+    while ((c = comm_ucx_next(thread->ucx, &in, &out))) {
+        if (in)
+            note_readable(thread, c);
+        if (out)
+            comm_engine_kick(c);
+    }
 }
 
 static struct comm_channel *next_kicked(struct comm_thread *thread)
@@ -177,10 +200,8 @@ static void read_ready(struct comm_thread *thread)
         bool at_end = one == last;
         list_remove(one);
         c->in_ready = false;
-        if (is_attached(c) && comm_in_take(c)) {
-            c->in_ready = true;
-            list_append(&thread->ready, one);
-        }
+        if (is_attached(c) && comm_in_take(c))
+            note_readable(thread, c);
         comm_link_deliver(c->link);
         if (at_end)
             break;
@@ -216,10 +237,17 @@ static void *run(void *context)
     bool first = thread == engine->threads, idle;
     int longest = first ? (int)(look_interval() / CLOCK_NS_PER_MS) : IDLE_MS;
     struct epoll_event events[EVENTS];
-    while (begin_turn(thread, &idle)) {
+    for (;;) {
+        if (thread->ucx)
+            serve_ucx(thread);
+        if (!begin_turn(thread, &idle))
+            return NULL;
+        idle = idle && (!thread->ucx || comm_ucx_rest(thread->ucx));
         int count = epoll_wait(thread->epoll, events, EVENTS, idle ? longest : 0);
         for (int i = 0; i < count; i++) {
             uint64_t ignored;
+            if (events[i].data.ptr == thread)
+                continue;                       /* UCX's */
             if (events[i].data.ptr)
                 note_event(thread, &events[i]);
             else if (read(thread->wake, &ignored, sizeof ignored) < 0)
@@ -230,7 +258,6 @@ static void *run(void *context)
         if (first)
             tick(engine);
     }
-    return NULL;
 }
 
 static int start_thread(struct comm_engine *engine, unsigned i)
@@ -244,6 +271,9 @@ static int start_thread(struct comm_engine *engine, unsigned i)
     thread->wake = fd_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (thread->epoll < 0 || thread->wake < 0 ||
         epoll_ctl(thread->epoll, EPOLL_CTL_ADD, thread->wake, &event) != 0)
+        return -errno;
+    event.data.ptr = thread;
+    if (thread->ucx && epoll_ctl(thread->epoll, EPOLL_CTL_ADD, comm_ucx_descriptor(thread->ucx), &event) != 0)
         return -errno;
     thread->stop = false;
     return -pthread_create(&thread->thread, NULL, run, thread);
@@ -282,6 +312,20 @@ static int read_channels(const struct comm_settings *settings, unsigned *channel
     return 0;
 }
 
+static int read_transport(struct comm_engine *engine, char *error)
+{
+    const char *text = engine->settings.transport ? engine->settings.transport : env_get("FLYT_LINK_TRANSPORT");
+    bool in_clear = text && strcmp(text, "ucx-in-clear") == 0;
+    engine->ucx = in_clear || (text && strcmp(text, "ucx") == 0);
+    if (text && *text && strcmp(text, "sockets") != 0 && !engine->ucx)
+        return rpc_explain(error, -EINVAL, "links: FLYT_LINK_TRANSPORT is sockets, ucx or ucx-in-clear, not %s", text);
+    if (engine->ucx && engine->settings.tls && !in_clear)
+        return rpc_explain(error, -EPROTONOSUPPORT,
+                           "links: TLS is wanted, and UCX does not encrypt. With FLYT_LINK_TRANSPORT=ucx-in-clear TLS "
+                           "protects the keys only, and UCX carries the data in the clear");
+    return 0;
+}
+
 /* Fills in the cards that the engine uses. A relayed engine gets one that exists in name only. How many, or -errno. */
 static int list_cards(struct comm_engine *engine, char *error)
 {
@@ -297,6 +341,8 @@ static int list_cards(struct comm_engine *engine, char *error)
 static int prepare(struct comm_engine *engine, char *error)
 {
     int status = read_channels(&engine->settings, &engine->channels, error);
+    if (status == 0)
+        status = read_transport(engine, error);
     if (status < 0)
         return status;
     int count = list_cards(engine, error);
@@ -305,6 +351,12 @@ static int prepare(struct comm_engine *engine, char *error)
     engine->nic_count = (unsigned)count;
     /* The thread of a single card would have one processor only: half of what loopback, or a fast card, can carry. */
     engine->thread_count = engine->nic_count > 1 ? engine->nic_count : 2;
+    for (unsigned i = 0; i < engine->thread_count && engine->ucx; i++) {
+        const char *card = engine->settings.relayed ? NULL : engine->nics[i % engine->nic_count].name;
+        status = comm_ucx_open(card, &engine->threads[i].ucx, error);
+        if (status < 0)
+            return status;
+    }
     if (engine->settings.tls && (status = rpc_tls_identity_make(&engine->identity, error)) < 0)
         return status;
     status = comm_random(engine->id, sizeof engine->id);
@@ -347,6 +399,8 @@ void comm_engine_destroy(struct comm_engine *engine)
     comm_meet_close(engine);
     for (unsigned i = 0; i < engine->thread_count; i++)
         stop_thread(&engine->threads[i], true);
+    for (unsigned i = 0; i < COMM_NICS_MOST; i++)
+        comm_ucx_close(engine->threads[i].ucx);
     rpc_tls_identity_wipe(&engine->identity);
     comm_memory_end(&engine->memory);
     pthread_mutex_destroy(&engine->lock);

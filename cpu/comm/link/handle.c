@@ -58,7 +58,7 @@ bool comm_handle_get(const uint8_t bytes[COMM_HANDLE_SIZE], struct comm_handle *
     at = get_bytes(at, h->key, COMM_KEY_SIZE);
     at = get_bytes(at, h->fingerprint, COMM_FINGERPRINT_SIZE);
     get_bytes(at, h->place, COMM_PLACE_SIZE);
-    return good && (h->flags & ~(HANDLE_TLS | HANDLE_SHARED)) == 0 && h->channels >= 2 &&
+    return good && (h->flags & ~(HANDLE_TLS | HANDLE_SHARED | HANDLE_UCX)) == 0 && h->channels >= 2 &&
            h->channels <= COMM_HANDLES_MOST && h->channel < h->channels &&
            (((h->address.family == 4 || h->address.family == 6) && h->address.port != 0) ||
             (h->address.family == 2 && h->address.port == 0));

@@ -12,7 +12,7 @@
 #include "cpu/comm/link/link.h"
 
 enum { COMM_ID_SIZE = 8, COMM_PLACE_SIZE = 16, COMM_FINGERPRINT_SIZE = 32 };
-enum { HANDLE_TLS = 1, HANDLE_SHARED = 2 };
+enum { HANDLE_TLS = 1, HANDLE_SHARED = 2, HANDLE_UCX = 4 };
 
 struct comm_handle {
     uint8_t             flags, channel, channels;

@@ -296,7 +296,8 @@ static int make_handles(struct comm_link *link)
     if (status < 0)
         return status;
     const bool shared = !engine->settings.no_shared_memory && !engine->settings.relayed;
-    h.flags = (uint8_t)((engine->settings.tls ? HANDLE_TLS : 0) | (shared ? HANDLE_SHARED : 0));
+    h.flags = (uint8_t)((engine->settings.tls ? HANDLE_TLS : 0) | (shared ? HANDLE_SHARED : 0) |
+                        (engine->ucx ? HANDLE_UCX : 0));
     memcpy(h.link, link->id, sizeof h.link);
     memcpy(h.engine, engine->id, sizeof h.engine);
     if (shared)
@@ -344,6 +345,9 @@ static int read_handles(struct comm_link *link, const uint8_t *bytes, unsigned c
         return rpc_explain(error, -EINVAL, "joining a link: these are its own handles");
     if (((handles[0].flags & HANDLE_TLS) != 0) != link->engine->settings.tls)
         return rpc_explain(error, -EINVAL, "joining a link: one end wants TLS and the other does not");
+    if (((handles[0].flags & HANDLE_UCX) != 0) != link->engine->ucx)
+        return rpc_explain(error, -EINVAL, "joining a link: one end wants UCX (FLYT_LINK_TRANSPORT) and the other does "
+                                           "not");
     return 0;
 }
 
@@ -376,11 +380,13 @@ static int await_all(struct comm_link *link, unsigned count, uint64_t deadline, 
             break;
         status = -pthread_cond_clockwait(&link->changed, &link->lock, CLOCK_MONOTONIC, &until);
     }
+    char why[WHY_SIZE];
+    snprintf(why, sizeof why, "%s", link->status < 0 ? link->why : strerror(-status));
     pthread_mutex_unlock(&link->lock);
     if (status == 0)
         return 0;
     return rpc_explain(error, status, "joining a link: channel %u of %u was not connected by the other end: %s", there,
-                       count, strerror(-status));
+                       count, why);
 }
 
 /* All channels are connected. */
@@ -397,6 +403,9 @@ static int begin(struct comm_link *link, unsigned count)
         c->fd = c->wire->operations->descriptor(c->wire);
         c->is_socket = strcmp(transport, "tcp") == 0;
         c->is_shared = strcmp(transport, "shm") == 0;
+        c->is_ucx = strcmp(transport, "ucx") == 0;
+        if (c->is_ucx)
+            comm_ucx_own(c->wire, c);
     }
     pthread_mutex_unlock(&link->lock);
     for (unsigned i = 0; i < count && status == 0; i++)

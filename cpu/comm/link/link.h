@@ -27,7 +27,8 @@
  * Threads and locks. Any thread may post. A post sends a small transfer at once if a channel is idle, and leaves all
  * else to the threads of the cards: progress never depends on posting. One mutex for each link protects all its state.
  * It is not held while bytes are sent or received: then `busy_out` or `busy_in` says that a thread is at work on that
- * side of the channel, and `users` of a transfer that its memory is in use. Order of locks: engine, link, thread.
+ * side of the channel, and `users` of a transfer that its memory is in use. Order of locks: engine, link, thread;
+ * a card's UCX comes last.
  * Completions and `lost` are called by the threads of the cards with no lock held. They may post and abort, but must
  * not wait, and not close a link.
  *
@@ -89,11 +90,14 @@ struct comm_connector {
 
 struct comm_settings {
     const char *interfaces;                     /* names with commas; NULL: FLYT_COMM_INTERFACES, else nic.h chooses */
+    const char *transport;                      /* between machines; NULL: FLYT_LINK_TRANSPORT. "sockets": TCP or TLS;
+                                                   "ucx": UCX (cpu/comm/ucx), refused with tls; "ucx-in-clear": UCX also
+                                                   with tls, which then protects only the keys */
     unsigned    channels;                       /* 0: FLYT_CHANNELS, else 8 */
     bool        tls;                            /* encrypted; the handle has the fingerprint of the certificate */
     bool        no_shared_memory;               /* sockets also between processes of one machine */
     bool        registered_only;                /* transfers may use registered memory only */
-    bool        relayed;                        /* the engine opens no sockets: all come by connector and by
+    bool        relayed;                        /* the engine opens no sockets (but UCX's): all come by connector and by
                                                    comm_engine_adopt. It has one thread, and no cards */
     uint8_t     relay[16];                      /* of a relayed one: what its handles say instead of an address */
     struct comm_connector connector;            /* .connect NULL: the engine connects by itself */
@@ -133,7 +137,7 @@ void comm_link_abort(struct comm_link *, int status, const char *why);
    from a callback. NULL is allowed. */
 void comm_link_close(struct comm_link *);
 int  comm_link_status(struct comm_link *);      /* 0, or why it failed */
-const char *comm_link_transport(const struct comm_link *);  /* of a joined one: tcp, tls, shm */
+const char *comm_link_transport(const struct comm_link *);  /* of a joined one: tcp, tls, shm, ucx */
 unsigned    comm_link_channels(const struct comm_link *);   /* data channels of a joined one */
 
 /* ---- transfers ---- */

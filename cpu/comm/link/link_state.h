@@ -10,6 +10,8 @@
  *   nic.c        the cards of this machine
  *   memory.c     registered memory
  *   shm.c        a channel through memory
+ *
+ * cpu/comm/ucx has a channel by UCX.
  */
 #ifndef FLYT_COMM_LINK_STATE_H
 #define FLYT_COMM_LINK_STATE_H
@@ -19,6 +21,7 @@
 #include "cpu/comm/link/memory.h"
 #include "cpu/comm/link/nic.h"
 #include "cpu/comm/link/record.h"
+#include "cpu/comm/ucx/ucx.h"
 
 #include "cpu/common/lock.h"
 #include "cpu/rpc/tls/channel_tls.h"
@@ -55,6 +58,7 @@ struct comm_channel {
     unsigned            index;
     bool                is_socket;              /* tcp: poll says whether it has room */
     bool                is_shared;              /* shm: the socket says that there is something to read, or room */
+    bool                is_ucx;                 /* ucx: the card's UCX says it */
     /* under the link's lock, from here on */
     bool                busy_out, busy_in, again;
     struct comm_out     out;
@@ -136,10 +140,12 @@ struct comm_thread {
     bool                woken, stop;
     unsigned            turns;                  /* of its loop: after two more it is past all that was before */
     struct list         ready;                  /* its own */
+    struct comm_ucx    *ucx;                    /* NULL: the engine does not use UCX */
 };
 
 struct comm_engine {
     struct comm_settings    settings;
+    bool                    ucx;                /* between machines */
     unsigned                channels;
     struct comm_nic         nics[COMM_NICS_MOST];
     unsigned                nic_count;

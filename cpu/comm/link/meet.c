@@ -7,7 +7,8 @@
  * relayed engine has no such thread: others accept for it, and when all places are taken the oldest greeting gives way.
  *
  * What a caller says it comes for (`about`, greet.h): link of the listener (8), channel (1), channels (1), flags (1),
- * 0 (5), link of the caller (8).
+ * 0 (5), link of the caller (8). Channels by UCX are greeted on a socket, too; when both ends have proved the key, they
+ * exchange UCX's addresses on it.
  */
 #include "cpu/comm/link/link_state.h"
 #include "cpu/comm/link/shm.h"
@@ -28,9 +29,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { GREET_MS = 5000, GREETINGS = 64, BACKLOG = 128, UNSENT = 128 * 1024 };
+enum { GREET_MS = 5000, UCX_MS = 10000, GREETINGS = 64, BACKLOG = 128, UNSENT = 128 * 1024 };
 #define LINK_MAGIC "FlytLink"
-enum { ABOUT_SHARED = 1 };
+enum { ABOUT_SHARED = 1, ABOUT_UCX = 2 };
 
 struct meet_greeting {
     struct comm_engine *engine;
@@ -119,6 +120,20 @@ static void hand_over(struct comm_engine *engine, const uint8_t *about, rpc_chan
     rpc_channel_destroy(wire);
 }
 
+/* The caller knows the channel's key, but its UCX and ours do not meet: the link cannot be made. */
+static void fail_link(struct comm_engine *engine, const uint8_t *about, int status, const char *why)
+{
+    pthread_mutex_lock(&engine->lock);
+    struct comm_link *link = find_link(engine, about);
+    if (link) {
+        pthread_mutex_lock(&link->lock);
+        if (link->stage == LINK_LISTENS)
+            comm_link_fail(link, status, why);
+        pthread_mutex_unlock(&link->lock);
+    }
+    pthread_mutex_unlock(&engine->lock);
+}
+
 static int make_channel(const struct meet_greeting *g, rpc_channel **out)
 {
     const struct comm_engine *engine = g->engine;
@@ -142,22 +157,29 @@ static void greet(struct meet_greeting *g)
     struct comm_greeting greeting;
     uint8_t about[COMM_ABOUT_SIZE], key[COMM_KEY_SIZE];
     uint64_t deadline = clock_now() + GREET_MS * CLOCK_NS_PER_MS;
-    rpc_channel *wire, *shared = NULL;
+    rpc_channel *wire, *other = NULL;
+    char error[RPC_ERROR_SIZE] = "";
     if (make_channel(g, &wire) < 0)
         return;
     tune(rpc_channel_transport(wire)[0] == 't' ? wire->operations->descriptor(wire) : -1);
     int status = comm_greet_hear(wire, LINK_MAGIC, &greeting, about, deadline);
     if (status == 0)
         status = key_of(g->engine, about, key);
-    bool share = status == 0 && about[COMM_ID_SIZE + 2] == ABOUT_SHARED;
-    if (status == 0 && share != g->is_unix)
+    const uint8_t way = g->is_unix ? ABOUT_SHARED : g->engine->ucx ? ABOUT_UCX : 0;
+    if (status == 0 && about[COMM_ID_SIZE + 2] != way)
         status = -EPROTO;
     if (status == 0)
         status = comm_greet_check(wire, &greeting, key, deadline);
-    if (status == 0 && share)
-        status = comm_shm_make(wire, &shared);
+    if (status == 0 && way == ABOUT_SHARED)
+        status = comm_shm_make(wire, &other);
+    if (status == 0 && way == ABOUT_UCX) {
+        const struct comm_thread *thread = &g->engine->threads[about[COMM_ID_SIZE] % g->engine->thread_count];
+        status = comm_ucx_join(thread->ucx, wire, clock_now() + UCX_MS * CLOCK_NS_PER_MS, &other, error);
+        if (status < 0)
+            fail_link(g->engine, about, status, error);
+    }
     if (status == 0)
-        hand_over(g->engine, about, shared ? shared : wire);
+        hand_over(g->engine, about, other ? other : wire);
     else
         rpc_channel_destroy(wire);
 }
@@ -441,8 +463,10 @@ static int connect_channel(struct comm_engine *engine, const struct comm_address
 static int call_over(struct comm_link *link, int fd, const struct comm_handle *h, uint8_t about[COMM_ABOUT_SIZE],
                      uint64_t deadline, rpc_channel **out, char *error)
 {
-    bool share = about[COMM_ID_SIZE + 2] == ABOUT_SHARED;
-    rpc_channel *wire, *shared = NULL;
+    const uint8_t way = about[COMM_ID_SIZE + 2];
+    bool share = way == ABOUT_SHARED;
+    rpc_channel *wire, *other = NULL;
+    char why[RPC_ERROR_SIZE] = "";
     int status;
     if (h->flags & HANDLE_TLS && !share) {
         struct rpc_address address = { .kind = RPC_ADDRESS_TLS };
@@ -462,15 +486,22 @@ static int call_over(struct comm_link *link, int fd, const struct comm_handle *h
     memcpy(about + 16, link->id, COMM_ID_SIZE);
     status = comm_greet_call(wire, LINK_MAGIC, about, h->key, deadline);
     if (status == 0 && share)
-        status = comm_shm_join(wire, deadline, &shared);
+        status = comm_shm_join(wire, deadline, &other);
+    if (status == 0 && way == ABOUT_UCX) {
+        const struct comm_thread *thread = link->channels[h->channel].thread;
+        uint64_t limit = clock_now() + UCX_MS * CLOCK_NS_PER_MS;
+        status = comm_ucx_join(thread->ucx, wire, deadline < limit ? deadline : limit, &other, why);
+    }
     if (status == 0)
-        *out = shared ? shared : wire;
+        *out = other ? other : wire;
     else
         rpc_channel_destroy(wire);
     if (status == 0)
         return 0;
     return rpc_explain(error, status, "channel %u of a link: %s", h->channel,
-                       status == -EACCES ? "the other end has another key, or no such channel" : strerror(-status));
+                       *why                ? why
+                       : status == -EACCES ? "the other end has another key, or no such channel"
+                                           : strerror(-status));
 }
 
 /* Both ends must see the same sockets without a file. */
@@ -497,9 +528,8 @@ int comm_meet_call(struct comm_link *link, unsigned channel, unsigned count, con
         memcpy(near.bytes, h->engine, COMM_ID_SIZE);
         fd = connect_to(&near, NULL, deadline);
     }
-    if (fd >= 0)
-        about[COMM_ID_SIZE + 2] = ABOUT_SHARED;
-    else
+    about[COMM_ID_SIZE + 2] = fd >= 0 ? ABOUT_SHARED : engine->ucx ? ABOUT_UCX : 0;
+    if (fd < 0)
         fd = connect_channel(engine, &h->address, channel, deadline, error);
     return fd < 0 ? fd : call_over(link, fd, h, about, deadline, out, error);
 }

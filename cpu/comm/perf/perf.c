@@ -2,6 +2,7 @@
 #include "cpu/comm/perf/perf.h"
 
 #include "cpu/common/clock.h"
+#include "cpu/common/env.h"
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 
@@ -33,7 +34,8 @@ static const char usage[] =
     "  -s, --size LIST          bytes of a transfer, as 64K,1M,256M (64K,1M,16M,256M)\n"
     "  -n, --repeat N           repetitions of each size; the median counts (5)\n"
     "  -c, --channels N         data channels, 1 to 16 (FLYT_CHANNELS, or 8)\n"
-    "  -t, --transport WHICH    tcp, tls, or shm (tcp)\n"
+    "  -t, --transport WHICH    tcp, tls, shm, ucx, or ucx-in-clear, where TLS protects the keys only\n"
+    "                           (FLYT_LINK_TRANSPORT if that is ucx or ucx-in-clear, else tcp)\n"
     "  -i, --interfaces LIST    network cards (FLYT_COMM_INTERFACES, or all; lo if both ends are here)\n"
     "      --no-raw             no raw streams\n"
     "      --json               one JSON object on a line for each size\n"
@@ -92,6 +94,16 @@ static int fail(const char *what, int status, const char *why)
     return 1;
 }
 
+struct comm_settings perf_settings(const struct perf_options *o)
+{
+    bool ucx = strncmp(o->transport, "ucx", 3) == 0;
+    return (struct comm_settings){ .interfaces = o->interfaces,
+                                   .channels = o->channels,
+                                   .transport = ucx ? o->transport : "sockets",
+                                   .tls = strcmp(o->transport, "tls") == 0 || strcmp(o->transport, "ucx-in-clear") == 0,
+                                   .no_shared_memory = strcmp(o->transport, "shm") != 0 };
+}
+
 /* Handles and addresses in one message. */
 struct perf_meeting {
     uint8_t handles[COMM_HANDLES_MOST * COMM_HANDLE_SIZE];
@@ -102,10 +114,7 @@ struct perf_meeting {
 static int join(const struct perf_options *o, int fd, struct perf_end *end, const struct perf_raw *mine,
                 struct perf_raw *theirs, char *error)
 {
-    struct comm_settings settings = { .interfaces = o->interfaces,
-                                      .channels = o->channels,
-                                      .tls = strcmp(o->transport, "tls") == 0,
-                                      .no_shared_memory = strcmp(o->transport, "shm") != 0 };
+    const struct comm_settings settings = perf_settings(o);
     static struct perf_meeting here, there;
     size_t got = 0;
     unsigned count = 0;
@@ -356,7 +365,8 @@ static bool parse_number(const char *text, unsigned least, unsigned most, unsign
 
 static bool is_transport(const char *text)
 {
-    return strcmp(text, "tcp") == 0 || strcmp(text, "tls") == 0 || strcmp(text, "shm") == 0;
+    return strcmp(text, "tcp") == 0 || strcmp(text, "tls") == 0 || strcmp(text, "shm") == 0 ||
+           strcmp(text, "ucx") == 0 || strcmp(text, "ucx-in-clear") == 0;
 }
 
 /* -1: go on; else the exit status. */
@@ -437,10 +447,15 @@ int main(int argc, char **argv)
         .repeat = 5, .transport = "tcp", .sizes = { 64 << 10, 1 << 20, 16 << 20, 256 << 20 }, .size_count = 4
     };
     char error[RPC_ERROR_SIZE] = "";
+    const char *wish = env_get("FLYT_LINK_TRANSPORT");
     log_set_name("flyt-comm-perf");
+    if (wish && *wish && strcmp(wish, "sockets") != 0)
+        o.transport = wish;
     int status = parse(argc, argv, &o);
     if (status >= 0)
         return status;
+    if (!is_transport(o.transport))
+        return fail("FLYT_LINK_TRANSPORT", -EINVAL, "it is sockets, ucx or ucx-in-clear");
     if (o.gpus)
         return perf_gpus(&o);
     if (o.ranks)

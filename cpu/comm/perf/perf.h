@@ -36,7 +36,7 @@ struct perf_options {
     unsigned ranks, rank; /* 0 ranks: a link is measured */
     bool serve, json, no_raw;
     unsigned repeat, channels;
-    const char *transport, *interfaces;
+    const char *transport, *interfaces; /* transport: tcp, tls, shm, ucx or ucx-in-clear */
     uint64_t sizes[16];
     unsigned size_count;
 };
@@ -49,6 +49,8 @@ struct perf_end {
     uint64_t commands, pieces, pings; /* numbers of their spaces */
 };
 
+/* What the options say of an engine. */
+struct comm_settings perf_settings(const struct perf_options *);
 /* Sorts them. */
 double perf_median(double *values, unsigned count);
 /* ranks.c: one rank of a store's; all of this machine. The exit status. */

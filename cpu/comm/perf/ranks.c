@@ -192,10 +192,7 @@ static int measure_all(const struct perf_options *o, struct comm_context *contex
 
 int perf_rank(const struct perf_options *o)
 {
-    const struct comm_settings settings = { .interfaces = o->interfaces,
-                                            .channels = o->channels,
-                                            .tls = strcmp(o->transport, "tls") == 0,
-                                            .no_shared_memory = strcmp(o->transport, "shm") != 0 };
+    const struct comm_settings settings = perf_settings(o);
     struct comm_engine *engine = NULL;
     struct comm_store *store = NULL;
     struct comm_context *context = NULL;
