@@ -2,12 +2,17 @@
  * collectives.c GPUS [BYTES]: an all-reduce on so many GPUs of one process, through libnccl.so.2. One JSON object on a
  * line of stdout: how long the communicator took; of 8 bytes, the time until all ranks have the sum (median, and the
  * tenth and the nine tenths); the time of a call that is not waited for; of BYTES (64 MiB) the median of 5.
+ *
+ * collectives.c RANKS RANK FILE: one of so many processes with a GPU each. How long its rank took, from the moment on
+ * at which all processes had reached their GPUs. Rank 0 leaves the unique id in FILE, the others FILE.RANK before.
  */
 #include <cuda.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NCCL_OF_PROGRAMS
 #include "cpu/client/nccl/calls.h"
@@ -86,11 +91,60 @@ static double call_time(void)
     return times[BATCHES / 2];
 }
 
+/* ---- processes ---- */
+
+static void leave(const char *path, const void *bytes, size_t size)
+{
+    char part[4096];
+    snprintf(part, sizeof part, "%s.part", path);
+    int fd = open(part, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    GOOD(fd < 0 || write(fd, bytes, size) != (ssize_t)size || close(fd) || rename(part, path));
+}
+
+/* Who started us ends us where it does not come. */
+static void await(const char *path, void *bytes, size_t size)
+{
+    int fd;
+    while ((fd = open(path, O_RDONLY)) < 0)
+        usleep(200);
+    GOOD(read(fd, bytes, size) != (ssize_t)size || close(fd));
+}
+
+static int one_of_processes(int ranks, int rank, const char *path)
+{
+    CUcontext context;
+    struct nccl_comm *comm;
+    nccl_id id;
+    char ready[4096], nothing;
+    GOOD(cuInit(0));
+    GOOD(cuDevicePrimaryCtxRetain(&context, rank));
+    GOOD(cuCtxSetCurrent(context));
+    for (int r = 1; rank == 0 && r < ranks; r++) {
+        snprintf(ready, sizeof ready, "%s.%d", path, r);
+        await(ready, &nothing, 0);
+    }
+    if (rank == 0) {
+        GOOD(ncclGetUniqueId(&id));
+        leave(path, &id, sizeof id);
+    } else {
+        snprintf(ready, sizeof ready, "%s.%d", path, rank);
+        leave(ready, "", 0);
+        await(path, &id, sizeof id);
+    }
+    double begin = now();
+    GOOD(ncclCommInitRank(&comm, ranks, id, rank));
+    printf("%.2f\n", (now() - begin) * 1e3);
+    GOOD(ncclCommDestroy(comm));
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static double times[TIMES], large[LARGE_TIMES];
     struct nccl_comm *comms[MOST];
     size_t bytes = argc > 2 ? strtoull(argv[2], NULL, 10) : (size_t)64 << 20;
+    if (argc == 4)
+        return one_of_processes(atoi(argv[1]), atoi(argv[2]), argv[3]);
     count = argc > 1 ? atoi(argv[1]) : 0;
     if (count < 1 || count > MOST)
         return 2;

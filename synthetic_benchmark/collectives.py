@@ -32,6 +32,24 @@ def on_gpus(binaries, gpus, size=64 << 20, transport="unix"):
     return json.loads(said)
 
 
+def made_by_processes(ranks):
+    """Milliseconds until the last of so many processes, with a GPU of one server each, has its rank."""
+    with tempfile.TemporaryDirectory(prefix="flyt-bench.") as folder:
+        server = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", "tcp://127.0.0.1:0",
+                                   "--links", "tcp://127.0.0.1:*"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                  env={**os.environ, "FLYT_SOFTGPU_DEVICES": str(ranks)}, text=True)
+        try:
+            uri = server.stdout.readline().split()[-1]
+            programs = [subprocess.Popen([f"{BIN}/flyt-run", "--server", uri, FILES["bench-collectives"], str(ranks),
+                                          str(rank), f"{folder}/id"], stdout=subprocess.PIPE, text=True,
+                                         env={**os.environ, "FLYT_NCCL": "flyt", "FLYT_COMM_INTERFACES": "lo"})
+                        for rank in range(ranks)]
+            return max(float(program.communicate(timeout=60)[0]) for program in programs)
+        finally:
+            server.terminate()
+            server.communicate()
+
+
 def show(what, **values):
     print(json.dumps({"what": what, **values}), flush=True)
 
@@ -40,6 +58,9 @@ def main():
     for gpus in 2, 4, 8:
         show("GPUs of one process", **on_gpus(BIN, gpus))
     show("GPUs of one process, shared memory", **on_gpus(BIN, 4, transport="shm"))
+    for ranks in 2, 8:
+        show("a communicator of processes", ranks=ranks, made_ms=statistics.median(
+            made_by_processes(ranks) for _ in range(5)))
     for ranks in 2, 4, 8:
         said = subprocess.run([f"{BIN}/flyt-comm-perf", "--ranks", str(ranks), "-s", "8,64M", "-n", "5", "-i", "lo",
                                "--json"], check=True, capture_output=True, text=True, timeout=300).stdout
