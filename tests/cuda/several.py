@@ -16,7 +16,8 @@
 # shows: many-gpus: a synchronous copy between two devices comes behind all work of both; peer copies between variables
 #   whose addresses are equal at two servers are between those of the devices that they name
 # shows: many-gpus: kernels of GPUs of several servers use the same pinned memory, and wait for what the program and
-#   each other write there, where all servers are reached over a network
+#   each other write there, where all servers are reached over a network; a kernel behind an event of another server sees
+#   what the kernels before the event wrote, and what copies in between did
 # shows: many-gpus: graphs with captured copies between several servers, also of variables whose addresses are equal
 # shows: many-gpus: UUIDs and PCI ids of GPUs of several servers differ
 # shows: many-gpus: a link that is cut, or that the administrator has not allowed, costs no copy: bytes then pass
@@ -223,7 +224,8 @@ def graph(arguments, servers):
 def mapped(arguments, servers, can):
     status, out, err = run(arguments, servers.uri, "mapped", what=ACROSS)
     expected = "can map: 1 1\none after the other: 0 wrong\na kernel waits for the program: 42\n" \
-               "a kernel waits for one of another device: 61\nwith copies between: 0 wrong\n"
+               "a kernel waits for one of another device: 61\nwith copies between: 0 wrong\n" \
+               "behind events: 0 wrong\n"
     say(status == 0 and out == (expected if can else "can map: 0 0\n"),
         f"pinned memory that kernels of {len(servers.all)} servers use" if can else
         "no pinned memory for kernels where one of the servers shares memory with the program", out, err)

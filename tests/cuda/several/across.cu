@@ -110,6 +110,42 @@ __global__ void say_word(volatile unsigned *word, unsigned value, unsigned *data
     *word = value;
 }
 
+// Kernels of both devices in turn: each waits for an event of the other one, the program for the last one only.
+static unsigned wrong_behind_events(unsigned *words, int last)
+{
+    const int on[2] = { 0, last };
+    unsigned *number, wrong = 0;
+    cudaStream_t streams[2];
+    cudaEvent_t events[2];
+    for (int i : { 0, 1 }) {
+        MUST(cudaSetDevice(on[i]));
+        MUST(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking));
+        MUST(cudaEventCreateWithFlags(&events[i], cudaEventDisableTiming));
+    }
+    MUST(cudaSetDevice(0));
+    MUST(cudaMalloc(&number, TOGETHER * sizeof *number));
+    for (unsigned turn = 0; turn < 3; turn++) {
+        memset(words, 0, TOGETHER * sizeof *words);
+        for (int step = 0; step < 6; step++) {
+            const int i = step % 2;
+            MUST(cudaSetDevice(on[i]));
+            if (step)
+                MUST(cudaStreamWaitEvent(streams[i], events[!i], 0));
+            raise_all<<<1, TOGETHER, 0, streams[i]>>>(words, 1);
+            MUST(cudaEventRecord(events[i], streams[i]));
+        }
+        // a copy from the other device's memory into it, in the last one's stream, and a kernel behind that
+        MUST(cudaMemcpyAsync(number, words, TOGETHER * sizeof *number, cudaMemcpyDefault, streams[1]));
+        raise_all<<<1, TOGETHER, 0, streams[1]>>>(words, 100);
+        MUST(cudaMemcpyAsync(words + TOGETHER, number, TOGETHER * sizeof *number, cudaMemcpyDefault, streams[1]));
+        raise_all<<<1, TOGETHER, 0, streams[1]>>>(words + TOGETHER, 1);
+        MUST(cudaStreamSynchronize(streams[1]));
+        for (unsigned i = 0; i < TOGETHER; i++)
+            wrong += (words[i] != 106) + (words[i + TOGETHER] != 7);
+    }
+    return wrong;
+}
+
 static int mapped()
 {
     const int last = devices - 1;
@@ -158,6 +194,7 @@ static int mapped()
     for (unsigned i = 0; i < TOGETHER; i++)
         wrong += words[i] != i + 6002;
     printf("with copies between: %u wrong\n", wrong);
+    printf("behind events: %u wrong\n", wrong_behind_events(words, last));
     MUST(cudaFreeHost(words));
     return 0;
 }

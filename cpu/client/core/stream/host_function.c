@@ -30,6 +30,7 @@ struct client_host_function {
     bool    across;                   /* between GPU servers: the second thread's */
     bool    used;                     /* the server has not said yet that it is due */
     bool    held;                     /* nor has the other server answered for which the stream waits */
+    bool    waits;                    /* for what another server does */
     bool    stays;                    /* it is to run once more before the stream goes on */
     int     status;
     struct point point;               /* what it must find done */
@@ -60,12 +61,18 @@ pid_t host_function_thread(void)
 
 const struct client_stream *host_function_stream(void) { return atomic_load(&waits); }
 
+/* What has changed in the program's memory goes to the servers before the stream goes on. */
+static void memory_changed(void)
+{
+    if (mirror_heeded())
+        mirror_room->host_function_ended();
+}
+
 static void function_ended(void)
 {
     managed_host_function_ended();
     atomic_store(&waits, NULL);
-    if (mirror_heeded())
-        mirror_room->host_function_ended();
+    memory_changed();
 }
 
 static flyt_id next_due(struct queue *queue, struct client_host_function *out)
@@ -121,6 +128,8 @@ static void *host_run(void *which)
             function_ended();
         else if (stayed(id))
             continue;
+        else if (f.waits || f.writes)
+            memory_changed();                /* by what the other server's kernels wrote, or by a copy */
         if (f.writes)
             pending_writer_ends();
         throttle_ends();
@@ -219,7 +228,7 @@ static void nothing(void *user, int status) { (void)user, (void)status; }
 
 int host_function_hold(struct client_stream *s, flyt_id *out)
 {
-    return put(s, &(struct client_host_function){ nothing, .held = true, .across = true }, out);
+    return put(s, &(struct client_host_function){ nothing, .held = true, .waits = true, .across = true }, out);
 }
 
 flyt_id host_function_ids(void)
