@@ -376,7 +376,9 @@ int main(int argc, char **argv)
         sleep(command.loop);
     }
     if (r != 0 && r != NO_SUCH_GPU)
-        fprintf(stderr, "flyt-smi: no GPU server answers: %s\n", nvmlErrorString(r));
+        fprintf(stderr,
+                "flyt-smi: no GPU server answers: %s. In a cluster `flyt-smi status` shows what this machine has\n",
+                nvmlErrorString(r));
     nvmlShutdown();
     return r;
 }

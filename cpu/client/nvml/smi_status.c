@@ -4,7 +4,8 @@
  *
  * Nearly all of it comes from the client manager. The GPU server says how much memory each program holds and how busy
  * it keeps its GPU (libnvidia-ml.so.1). The server is asked only if programs of this user run and all programs of the
- * VM share a server, so the question takes neither a GPU nor a place in the queue.
+ * VM share a server, so the question takes neither a GPU nor a place in the queue. Of a program with a server of its
+ * own the memory is what its node has reported of the server.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -182,6 +183,21 @@ static const manager_own_server *server_of(const struct view *view, uint64_t id)
     return NULL;
 }
 
+/* The memory that the program holds: as its GPU server says, or, where it has one of its own, as the node has reported
+   last. False: it is not known. */
+static bool memory_of(const struct view *view, const manager_own_program *program, uint64_t *bytes)
+{
+    const struct live *live = live_of(view, program->pid);
+    const manager_own_server *server = server_of(view, program->server);
+    if (live)
+        *bytes = live->used;
+    else if (server && server->programs == 1 && program->state == MANAGER_PROGRAM_RUNNING)
+        *bytes = server->memory_used;
+    else
+        return false;
+    return true;
+}
+
 /* What a node reported some seconds ago may be less than what its programs hold now. */
 static void raise_used(struct view *view)
 {
@@ -319,14 +335,15 @@ static void fill_program(const struct view *view, const manager_own_program *pro
     const struct live *live = live_of(view, program->pid);
     const manager_own_server *server = server_of(view, program->server);
     char used[24] = "-";
+    uint64_t bytes;
     row_begin(table);
     SET(table, 0, "%u", program->pid);
     SET(table, 1, "%s", program_state(program->state));
     SET(table, 2, program->position ? "%u" : "-", program->position);
     SET(table, 3, server ? "%llu" : "-", (unsigned long long)program->server);
     SET(table, 4, server ? "%u" : "-", server ? server->sms : 0);
-    if (live)
-        size_text(live->used, used, sizeof used);
+    if (memory_of(view, program, &bytes))
+        size_text(bytes, used, sizeof used);
     SET(table, 5, "%s", used);
     SET(table, 6, live && live->busy_known ? "%u%%" : "-", live ? live->busy : 0);
     age_text(view, program->since, cell(table, 7), CELL);
@@ -393,6 +410,7 @@ static void json_program(const struct view *view, const manager_own_program *pro
     const struct live *live = live_of(view, program->pid);
     const manager_own_server *server = server_of(view, program->server);
     char when[40] = "";
+    uint64_t bytes;
     time_t seconds = (time_t)(program->since / 1000000);
     struct tm parts;
     if (program->since && gmtime_r(&seconds, &parts))
@@ -402,8 +420,8 @@ static void json_program(const struct view *view, const manager_own_program *pro
     json_text("state", program_state(program->state), ", ");
     printf("\"position\": %u, \"server\": %llu, \"sms\": %u, ", program->position, (unsigned long long)program->server,
            server ? server->sms : 0);
-    if (live)
-        printf("\"memory_used\": %llu, ", (unsigned long long)live->used);
+    if (memory_of(view, program, &bytes))
+        printf("\"memory_used\": %llu, ", (unsigned long long)bytes);
     else
         printf("\"memory_used\": null, ");
     if (live && live->busy_known)
