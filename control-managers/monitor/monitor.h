@@ -21,7 +21,7 @@
 #include "control-managers/common/protocol.h"
 #include "control-managers/monitor/texts.h"
 
-enum { EVENTS_KEPT = 512, HISTORY_KEPT = 1440, HISTORY_SECONDS = 60, MOST_HOSTS = 16 };
+enum { EVENTS_KEPT = 512, MOST_HOSTS = 16 };
 
 /* What can be asked for; web.c has their paths. */
 enum text_kind {

@@ -49,12 +49,15 @@ function figures(pairs) {
   }));
 }
 
-function overview(status) {
+function busy(point) { return point.busy === null ? "–" : point.busy.toFixed(1); }
+
+function overview(status, now) {
   figures([
     ["Nodes up", `${status.nodes_up}/${status.nodes}`], ["GPUs ready", `${status.gpus_ready}/${status.gpus}`],
     ["SMs given", `${status.sms_used}/${status.sms}`], ["Memory given", `${size(status.memory_used)}/${size(status.memory)}`],
-    ["VMs connected", `${status.vms_connected}/${status.vms}`], ["GPU servers", status.servers],
-    ["Programs", status.programs], ["Waiting", status.waiting]]);
+    ["Memory in use", now ? size(now.memory_held) : "–"], ["VMs connected", `${status.vms_connected}/${status.vms}`],
+    ["GPU servers", status.servers], ["Programs", status.programs], ["Busy", now ? busy(now) : "–"],
+    ["Waiting", status.waiting]]);
 }
 
 function line(points, key, most, kind) {
@@ -62,15 +65,37 @@ function line(points, key, most, kind) {
   const step = points.length > 1 ? 600 / (points.length - 1) : 0;
   path.setAttribute("d", points.map((point, i) =>
     `${i ? "L" : "M"}${(i * step).toFixed(1)} ${(118 - 116 * point[key] / most).toFixed(1)}`).join(" "));
-  if (kind) path.setAttribute("class", kind);
+  path.setAttribute("class", kind);
   return path;
 }
 
-function plot(points) {
-  const most = Math.max(1, ...points.map(point => point.sms)), last = points[points.length - 1];
-  document.getElementById("plot").replaceChildren(line(points, "sms", most, "whole"), line(points, "sms_used", most));
-  document.getElementById("plot-text").textContent =
-    last ? `Now ${last.sms_used} of ${last.sms}; the highest was ${Math.max(...points.map(point => point.sms_used))}.` : "";
+// name, title, lines: [key, what it is, kind], how a value is written
+const PLOTS = [
+  ["sms", "SMs", [["sms", "there", "most"], ["sms_used", "given", "given"]], String],
+  ["memory", "Memory", [["memory", "there", "most"], ["memory_used", "given", "given"], ["memory_held", "in use", "used"]],
+    size],
+  ["programs", "Programs", [["programs", "there", "given"], ["waiting", "waiting", "most"], ["busy", "busy", "used"]],
+    value => value === null ? "–" : Number.isInteger(value) ? String(value) : value.toFixed(1)]];
+
+function plots(points) {
+  const last = points[points.length - 1];
+  document.getElementById("plots").replaceChildren(...(last ? PLOTS : []).map(([name, title, lines, write]) => {
+    const head = make("h3", `${title} in the last 24 hours`), text = make("p", "Now");
+    const picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const most = Math.max(1, ...points.flatMap(point => lines.map(([key]) => point[key] || 0)));
+    head.id = `plot-${name}-title`;
+    text.id = `plot-${name}-text`;
+    for (const [i, [key, what, kind]] of lines.entries())
+      text.append(i ? ", " : " ", make("span", `${write(last[key])} ${what}`, kind));
+    text.append("; at most ", lines.map(([key, what]) =>
+      `${write(Math.max(...points.map(point => point[key] || 0)))} ${what}`).join(", "));
+    for (const [attribute, value] of Object.entries({ viewBox: "0 0 600 120", role: "img", preserveAspectRatio: "none",
+      "aria-labelledby": `${head.id} ${text.id}` })) picture.setAttribute(attribute, value);
+    picture.append(...lines.map(([key, , kind]) => line(points, key, most, kind)));
+    const whole = make("div");
+    whole.append(head, picture, text);
+    return whole;
+  }));
 }
 
 // ---- what is asked for ----
@@ -95,7 +120,7 @@ async function get(name) {
 
 function showVms(vms) {
   table("#vms", vms, [["VM", row => row.name], ["Connected", row => row.connected ? "yes" : "no"],
-    ["SMs", row => row.sms], ["Memory", row => size(row.memory)], ["Servers", row => row.servers],
+    ["SMs entitled", row => row.sms], ["Memory entitled", row => size(row.memory)], ["Servers", row => row.servers],
     ["Programs", row => row.programs], ["Waiting", row => row.waiting]], "No VM is entitled to anything.");
 }
 
@@ -108,11 +133,11 @@ function showPrograms(programs) {
 async function showCluster() {
   const [status, gpus, vms, programs, history] =
     await Promise.all(["status", "gpus", "vms", "programs", "history"].map(get));
-  overview(status);
-  plot([...history, status]);
+  overview(status, history[history.length - 1]);
+  plots(history);
   table("#gpus", gpus, [["Node", row => row.node], ["Node is", row => row.node_state], ["GPU", row => row.id],
-    ["Product", row => row.product], ["State", row => row.state], ["SMs", row => `${row.sms_used}/${row.sms}`],
-    ["Memory", row => `${size(row.memory_used)}/${size(row.memory)}`], ["Remark", row => row.text || "–"]],
+    ["Product", row => row.product], ["State", row => row.state], ["SMs given", row => `${row.sms_used}/${row.sms}`],
+    ["Memory given", row => `${size(row.memory_used)}/${size(row.memory)}`], ["Remark", row => row.text || "–"]],
     "No node has a GPU.");
   showVms(vms);
   showPrograms(programs);
@@ -153,7 +178,7 @@ async function show() {
 
 // ---- events, by fetch: an EventSource cannot show a token ----
 
-let last = "";
+let last = "0";                          // the page begins with those that the monitor has kept
 function take(block) {
   const fields = Object.fromEntries(block.split("\n").map(line => line.split(/: (.*)/s)).filter(([key]) => key));
   if (fields.id) last = fields.id;
@@ -170,7 +195,7 @@ function take(block) {
 
 async function follow() {
   try {
-    const reply = await ask("events", last ? { "Last-Event-ID": last } : {});
+    const reply = await ask("events", { "Last-Event-ID": last });
     const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let text = "", part; !(part = await reader.read()).done;) {
       const blocks = (text + part.value).split("\n\n");

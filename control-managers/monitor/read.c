@@ -8,6 +8,7 @@
 
 #include "control-managers/common/link.h"
 #include "control-managers/common/tls.h"
+#include "control-managers/monitor/history.h"
 #include "control-managers/monitor/metrics.h"
 #include "control-managers/monitor/mirror.h"
 #include "control-managers/monitor/monitor.h"
@@ -21,6 +22,7 @@
 enum {
     CALL_MS = 10000,
     EVENTS_MS = 1000,
+    OLD_EVENTS = 100,
     RETRY_MS = 5000,
     AWAY_INTERVALS = 3,
     LEAST_AWAY_MS = 5000,
@@ -33,8 +35,7 @@ struct cluster_reader {
     struct link *link;
     char error[EXPLAIN_SIZE];
     bool said; /* that the cluster manager is away */
-    json_t *history;
-    time_t history_at;
+    struct history history;
     struct monitor_mirror mirror;
 };
 
@@ -166,23 +167,14 @@ static int add_counters(struct cluster_reader *reader, struct metrics *metrics, 
     return 0;
 }
 
-static void keep_history(struct cluster_reader *reader, const json_t *status)
-{
-    static const char *const keys[] = { "sms", "sms_used", "memory", "memory_used", "servers", "programs", "waiting" };
-    time_t now = time(NULL);
-    if (now < reader->history_at)
-        return;
-    reader->history_at = now + HISTORY_SECONDS;
-    json_t *point = json_pack("{s:I}", "time", (json_int_t)now);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        json_object_set(point, keys[i], json_object_get(status, keys[i]));
-    if (json_array_size(reader->history) == HISTORY_KEPT)
-        json_array_remove(reader->history, 0);
-    json_array_append_new(reader->history, point);
-    put_json(reader->monitor, TEXT_HISTORY, reader->history);
-}
-
 enum { METRICS = TEXT_PROGRAM_METRICS + 1 };
+
+static void put_history(struct cluster_reader *reader, const json_t *status)
+{
+    json_t *points = history_add(&reader->history, status, &reader->mirror);
+    put_json(reader->monitor, TEXT_HISTORY, points);
+    json_decref(points);
+}
 
 static void put_metrics(struct monitor *monitor, enum text_kind kind, struct metrics *metrics)
 {
@@ -274,6 +266,58 @@ static int read_moves(struct cluster_reader *reader)
     return 0;
 }
 
+/* ---- events ---- */
+
+static void keep_event(struct monitor *monitor, const admin_event *event)
+{
+    json_t *row = row_event(event);
+    char *text = json_dumps(row, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    json_decref(row);
+    pthread_mutex_lock(&monitor->lock);
+    struct event_text *at = &monitor->events[event->number % EVENTS_KEPT];
+    free(at->text);
+    *at = (struct event_text){ .number = event->number, .text = text };
+    snprintf(at->vm, sizeof at->vm, "%s", event->vm);
+    monitor->newest = event->number;
+    streams_news(event->vm);
+    pthread_mutex_unlock(&monitor->lock);
+}
+
+/* Asks for those behind the newest one, and waits for them for so long. */
+static int take_events(struct cluster_reader *reader, unsigned wait_ms)
+{
+    admin_events_args args = { .after = reader->monitor->newest, .wait_ms = wait_ms };
+    admin_events_result result;
+    int code = ask(reader, ADMIN_EVENTS, &args, &result);
+    if (code)
+        return code;
+    for (unsigned i = 0; i < result.events.events_len; i++)
+        keep_event(reader->monitor, &result.events.events_val[i]);
+    protocol_free((xdrproc_t)xdr_admin_events_result, &result);
+    return 0;
+}
+
+/* newest: of the cluster manager. When this monitor begins, the last ones before are taken, so that the page is not
+   empty. The number of the newest is less than before where the cluster manager has lost some, or has another DB. */
+static int begin_events(struct cluster_reader *reader, uint64_t newest)
+{
+    struct monitor *monitor = reader->monitor;
+    const bool begins = !monitor->newest;
+    int code = 0;
+    if (!begins && newest >= monitor->newest)
+        return 0;
+    pthread_mutex_lock(&monitor->lock);
+    monitor->newest = !begins ? newest : newest > OLD_EVENTS ? newest - OLD_EVENTS : 0;
+    pthread_mutex_unlock(&monitor->lock);
+    for (uint64_t before = UINT64_MAX; !code && monitor->newest < newest && monitor->newest != before;) {
+        before = monitor->newest;
+        code = take_events(reader, 0);
+    }
+    return code;
+}
+
+/* ---- all of it ---- */
+
 /* out: of TEXT_METRICS, TEXT_SERVER_METRICS and TEXT_PROGRAM_METRICS. */
 static int read_all(struct cluster_reader *reader, struct metrics *out[METRICS])
 {
@@ -282,17 +326,18 @@ static int read_all(struct cluster_reader *reader, struct metrics *out[METRICS])
     if (code)
         return code;
     json_t *row = row_status(&status);
-    if (!reader->monitor->newest)
-        reader->monitor->newest = status.last_event;
+    const uint64_t last_event = status.last_event;
     protocol_free((xdrproc_t)xdr_admin_status_result, &status);
     put_json(reader->monitor, TEXT_STATUS, row);
-    keep_history(reader, row);
     metrics_of_status(out[TEXT_METRICS], row);
-    json_decref(row);
-    code = add_counters(reader, out[TEXT_METRICS], "cluster");
+    code = begin_events(reader, last_event);
+    code = code ? code : add_counters(reader, out[TEXT_METRICS], "cluster");
     code = code ? code : add_counters(reader, out[TEXT_METRICS], "certificates");
     code = code ? code : read_news(reader);
     code = code ? code : read_moves(reader);
+    if (!code)
+        put_history(reader, row);
+    json_decref(row);
     if (code)
         return code;
     put_tables(reader);
@@ -348,46 +393,26 @@ static void read_once(struct cluster_reader *reader)
     put_all_metrics(reader->monitor, out);
 }
 
-/* ---- events ---- */
-
-static void keep_event(struct monitor *monitor, const admin_event *event)
-{
-    json_t *row = row_event(event);
-    char *text = json_dumps(row, JSON_COMPACT | JSON_PRESERVE_ORDER);
-    json_decref(row);
-    pthread_mutex_lock(&monitor->lock);
-    struct event_text *at = &monitor->events[event->number % EVENTS_KEPT];
-    free(at->text);
-    *at = (struct event_text){ .number = event->number, .text = text };
-    snprintf(at->vm, sizeof at->vm, "%s", event->vm);
-    monitor->newest = event->number;
-    streams_news(event->vm);
-    pthread_mutex_unlock(&monitor->lock);
-}
+/* ---- events as they come ---- */
 
 /* Waits for events, a second at most. */
 static void read_events(struct cluster_reader *reader)
 {
-    admin_events_args args = { .after = reader->monitor->newest, .wait_ms = EVENTS_MS };
-    admin_events_result result;
-    if (!reader->link || ask(reader, ADMIN_EVENTS, &args, &result) != 0) {
-        disconnect(reader);
-        nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL);
+    if (reader->link && take_events(reader, EVENTS_MS) == 0)
         return;
-    }
-    for (unsigned i = 0; i < result.events.events_len; i++)
-        keep_event(reader->monitor, &result.events.events_val[i]);
-    protocol_free((xdrproc_t)xdr_admin_events_result, &result);
+    disconnect(reader);
+    nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL);
 }
 
 int monitor_read(struct monitor *monitor)
 {
     struct sigaction action = { .sa_handler = on_signal };
-    struct cluster_reader reader = { .monitor = monitor, .loop = loop_create(), .history = json_array() };
+    struct cluster_reader reader = { .monitor = monitor, .loop = loop_create() };
+    const bool ready = history_begin(&reader.history) && reader.loop;
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
-    for (uint64_t due = 0; reader.loop && !ended;) {
+    for (uint64_t due = 0; ready && !ended;) {
         if (reload)
             web_reload(monitor);
         reload = 0;
@@ -402,7 +427,7 @@ int monitor_read(struct monitor *monitor)
     disconnect(&reader);
     if (reader.loop)
         loop_destroy(reader.loop);
-    json_decref(reader.history);
+    history_end(&reader.history);
     mirror_forget(&reader.mirror);
-    return reader.loop ? 0 : 1;
+    return ready ? 0 : 1;
 }

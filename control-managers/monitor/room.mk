@@ -1,5 +1,5 @@
 # control-managers/monitor: flyt-monitor, a cluster over HTTP. It is built where libmicrohttpd is.
-MONITOR_NAMES   := access.c connections.c main.c metrics.c mirror.c read.c schema.c streams.c \
+MONITOR_NAMES   := access.c connections.c history.c main.c metrics.c mirror.c read.c schema.c streams.c \
                    texts.c web.c web_tls.c
 MONITOR_OBJECTS := $(call objects,$(addprefix control-managers/monitor/,$(MONITOR_NAMES)))
 MONITOR_PAGE    := $(addprefix control-managers/monitor/,page.html page.css page.js icon.svg)

@@ -53,7 +53,9 @@ static ssize_t give_left(struct event_stream *stream, char *buffer, size_t most)
 static bool next_event(struct event_stream *stream)
 {
     struct monitor *monitor = stream->monitor;
-    if (stream->after < monitor->newest && monitor->newest - stream->after > EVENTS_KEPT)
+    if (stream->after > monitor->newest) /* of another cluster, or made up */
+        stream->after = monitor->newest;
+    if (monitor->newest - stream->after > EVENTS_KEPT)
         stream->after = monitor->newest - EVENTS_KEPT;
     while (stream->after < monitor->newest) {
         const struct event_text *event = &monitor->events[++stream->after % EVENTS_KEPT];

@@ -12,6 +12,7 @@ shows: monitor: each alert fires where its threshold is passed, and not below it
 shows: monitor: connections whose requests never end shut nobody out, and end
 shows: monitor: counters do not fall when the cluster manager is killed
 shows: monitor: answers and the page say that the cluster manager is away, also when it only stands still
+shows: monitor: what was before it began: the last events; what programs hold and how busy they are, for plots
 shows: monitor: the page in a real browser, at 360 and 1,280 pixels, by keyboard, an event in less than a second, texts
   that would be HTML; axe finds nothing in light and dark, nor in a VM's own view
 """
@@ -113,6 +114,13 @@ def metrics_of_single_programs():
         of = lambda name: [value for each, value in found().items() if each.startswith(f"flyt_program_{name}{{")]
         until(lambda: sum(of("calls_total")) > 0 and sum(of("memory_bytes")) > 0, found, 40)
         program = json.loads(request("/api/v1/programs")[2])[0]
+        api = url.replace("/metrics/programs", "/api/v1/")
+        asked = urllib.request.Request(f"{api}events", headers={"Last-Event-ID": "0"})
+        with urllib.request.urlopen(asked, timeout=10) as stream:   # of the time before this monitor, too
+            until(lambda: b"node-joined" in stream.readline(), "older events")
+        point = json.loads(urllib.request.urlopen(f"{api}history", timeout=10).read())[-1]
+        need(point["memory_held"] >= found()["flyt_program_memory_bytes" + '{vm="local",server="%s",program="%s"}' % (
+            program["server"], program["id"])] > 0, point)
         name = f'flyt_program_memory_bytes{{vm="local",server="{program["server"]}",program="{program["id"]}"}}'
         need(0 < found()[name] <= cluster.json("server", "list")[0]["memory"], found())
         holder.communicate(b"\n", timeout=60)
@@ -570,6 +578,8 @@ def the_page_in_a_browser():
             until(lambda: "soft-node-1-0" in text_of(browser) and "GPUs ready" in text_of(browser),
                   lambda: text_of(browser))
             need(browser.value("document.documentElement.scrollWidth") <= width, f"wider than {width}")
+            need(browser.value("document.querySelectorAll('#plots path').length") == 8, "plots")
+            until(lambda: "node-joined" in browser.value("document.getElementById('list').innerText"), "older events")
             time.sleep(1)                        # the stream of events stands
             cluster.ctl("vm", "add", f"wide-{width}", "--sms", "1", "--memory", "1M")
             begun = time.monotonic()
@@ -624,7 +634,8 @@ def the_page_for_everybody():
                 press(browser, "Enter", windowsVirtualKeyCode=13, text="\r")
                 until(lambda: "VM local" in text_of(browser) and "running" in text_of(browser),
                       lambda: text_of(browser), 60)
-                need("Nodes" not in text_of(browser) and "VMs" not in text_of(browser), text_of(browser))
+                need("Nodes" not in text_of(browser) and "VMs" not in text_of(browser)
+                     and "24 hours" not in text_of(browser), text_of(browser))
                 look(browser, url, width, scheme, lambda: "VM local" in text_of(browser))
                 need(not (found := findings(browser, script)), f"a VM, {width}, {scheme}: {found}")
                 need(browser.value("document.documentElement.scrollWidth") <= width, f"wider than {width}")

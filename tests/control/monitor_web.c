@@ -6,6 +6,7 @@
  *   answered within a second
  * shows: monitor: where there are too many connections, those of the address that has the most end, and never one whose
  *   request is just coming
+ * shows: monitor: a number of an event that there is not yet stands for the newest one
  * shows: monitor: slow readers hold old texts up to a limit only
  * shows: monitor: of a VM's samples none is missing, and none is another's
  */
@@ -211,6 +212,25 @@ TEST_WITH(test_many_streams, set_up, tear_down)
     printf("# %d streams had an event after %.3f s\n", STREAMS, seconds() - begun);
     assert_true(seconds() - begun < 5); /* their beat would wake them after 10 s */
     assert_true(scrape("/api/v1/status", 100) < 1);
+}
+
+/* A number that no event has yet, as of another cluster, stands for the newest one. */
+TEST_WITH(test_a_number_that_is_made_up, set_up, tear_down)
+{
+    char text[4096];
+    size_t got = 0;
+    ssize_t more;
+    int fd = ask(HOME, "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: 999999\r\n\r\n");
+    hold(fd);
+    assert_true(recv(fd, text, sizeof text, 0) > 0);
+    put_event("v");
+    while (got + 1 < sizeof text && (more = recv(fd, text + got, sizeof text - 1 - got, 0)) > 0) {
+        got += (size_t)more;
+        text[got] = '\0';
+        if (strstr(text, "data: {}"))
+            return;
+    }
+    fail_msg("it has ended: %.*s", (int)got, text);
 }
 
 /* One host opens more connections than there may be; the few of another stay. */
