@@ -5,7 +5,8 @@ shows: nccl: each function of libnccl.so.2 with one process for four GPUs, with 
   servers, and with three processes for one GPU each, over TCP and TLS; also captured in graphs, with pinned and managed
   memory
 shows: nccl: the same in a process with GPUs of two servers, alone and beside another process
-shows: nccl: a rank that ends its communicator and its process at once leaves the others as ranks
+shows: nccl: a rank that ends its communicator and its process at once leaves the others as ranks; one that is killed while
+  they meet keeps nobody longer than the deadline
 shows: nccl: a rank's process that is killed is an error of every other rank within a second; aborting is local, and
   the programs and their GPUs go on, also with a communicator of the ranks that are left, or behind a revoked one
 shows: nccl: GPU servers measure their network once for a communicator, save the table, and take it from there
@@ -26,6 +27,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -153,6 +155,20 @@ def a_killed_rank():
             ranks.programs[number].stdin.write("go on\n")
             ranks.programs[number].stdin.flush()
         ranks.good(range(2))
+
+
+@case
+def a_rank_that_is_killed_while_the_ranks_meet():
+    for delay in 0, 0.01, 0.02, 0.03, 0.05:
+        with Ranks("brief", "tcp", [1, 1, 1], "2") as ranks:
+            while not os.path.exists(os.path.join(ranks.folder.name, "id")):
+                time.sleep(0.001)
+            time.sleep(delay)
+            ranks.programs[2].kill()
+            begin = time.monotonic()
+            said = [program.communicate(timeout=LIMIT_S)[0] for program in ranks.programs]
+            need(time.monotonic() < begin + 5, f"{time.monotonic() - begin} s")
+            need(all(program.returncode in (0, 1) for program in ranks.programs[:2]), said)
 
 
 @case

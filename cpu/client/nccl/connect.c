@@ -233,14 +233,14 @@ static nccl_result hear_all(struct nccl_comm *comm, struct rank_made *all)
 }
 
 /* The process of rank 0 usually has the store. It must not end before the others have read there how all this ended. */
-static void heard(struct nccl_comm *comm)
+static void heard(struct nccl_comm *comm, bool waits)
 {
     const uint64_t deadline = clock_now() + HEARD_MS * CLOCK_NS_PER_MS;
     char key[40];
     snprintf(key, sizeof key, "heard_%d", comm->rank);
     if (comm->rank)
         nccl_leave_for(comm, comm->place.name, key, "", 0, 1);
-    for (int r = 1; comm->rank == 0 && r < comm->ranks; r++) {
+    for (int r = 1; waits && comm->rank == 0 && r < comm->ranks; r++) {
         snprintf(key, sizeof key, "heard_%d", r);
         nccl_await(comm, comm->place.name, key, deadline);
     }
@@ -252,20 +252,21 @@ static nccl_result all_made(struct nccl_comm *comm, nccl_result own)
 {
     char key[40];
     size_t size = sizeof(struct rank_made);
-    struct rank_made made = { .rank = comm->rank, .result = (int)own };
-    snprintf(made.why, sizeof made.why, "%s", own == NCCL_SUCCESS ? "" : ncclGetLastError(NULL));
+    struct rank_made made = { .result = NCCL_SUCCESS };
     snprintf(key, sizeof key, "made_%d", comm->rank);
-    if (!comm->meeting)
-        return own;
-    if (comm->rank)
-        nccl_leave_for(comm, comm->place.name, key, &made, sizeof made, 1);
-    else if (own == NCCL_SUCCESS)
+    if (comm->rank == 0 && own == NCCL_SUCCESS)
         own = hear_all(comm, &made);
+    if (own != NCCL_SUCCESS) {
+        made = (struct rank_made){ .rank = comm->rank, .result = (int)own };
+        snprintf(made.why, sizeof made.why, "%s", ncclGetLastError(NULL));
+    }
     if (comm->rank == 0)
         tell_all(comm, &made);
-    else if (own == NCCL_SUCCESS)
+    else
+        nccl_leave_for(comm, comm->place.name, key, &made, sizeof made, 1);
+    if (comm->rank && own == NCCL_SUCCESS)
         own = nccl_find(comm, comm->place.name, "made", &made, &size);
-    heard(comm);
+    heard(comm, own == NCCL_SUCCESS);
     made.why[sizeof made.why - 1] = '\0';
     return own == NCCL_SUCCESS && made.result != NCCL_SUCCESS
                ? nccl_fail(NCCL_REMOTE_ERROR, "rank %d could not be made: %s", made.rank, made.why)

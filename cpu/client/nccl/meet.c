@@ -121,6 +121,21 @@ void nccl_await(struct nccl_comm *comm, const uint8_t name[16], const char *key,
     comm->meeting->lost |= status < 0 && status != -ETIMEDOUT;
 }
 
+/* Another rank may be lost while this one waits for a further one. */
+static nccl_result goes_on(struct nccl_comm *comm)
+{
+    char why[CORE_WHY_SIZE];
+    int status = 0;
+    if (nccl_making_ended(comm))
+        return nccl_fail(NCCL_INTERNAL_ERROR, "meeting: the communicator was aborted or destroyed");
+    if (comm->making.group && atomic_load(comm->making.group) != NCCL_SUCCESS)
+        return (nccl_result)atomic_load(comm->making.group);
+    int code = comm->made ? core_comm_status(comm->id, &status, why) : CORE_OK;
+    return code     ? nccl_of_core(code, "meeting", why)
+           : status ? nccl_fail(NCCL_REMOTE_ERROR, "the communicator has ended while it was made: %s", why)
+                    : NCCL_SUCCESS;
+}
+
 nccl_result nccl_find(struct nccl_comm *comm, const uint8_t name[16], const char *key, void *value, size_t *size)
 {
     char error[RPC_ERROR_SIZE] = "", whole[KEY_SIZE];
@@ -128,14 +143,13 @@ nccl_result nccl_find(struct nccl_comm *comm, const uint8_t name[16], const char
     const size_t room = *size;
     whole_key(name, key, whole);
     for (;;) {
-        if (nccl_making_ended(comm))
-            return nccl_fail(NCCL_INTERNAL_ERROR, "meeting: the communicator was aborted or destroyed");
-        if (comm->making.group && atomic_load(comm->making.group) != NCCL_SUCCESS)
-            return (nccl_result)atomic_load(comm->making.group);
-        uint64_t now = clock_now(), look = now + LOOK_NS;
+        const uint64_t look = clock_now() + LOOK_NS;
         *size = room;
         int status = comm_store_get(comm->meeting->store, whole, value, room, size, look < deadline ? look : deadline,
                                     error);
+        const nccl_result result = status == -ETIMEDOUT ? goes_on(comm) : NCCL_SUCCESS;
+        if (result != NCCL_SUCCESS)
+            return result;
         if (status == -ETIMEDOUT && look < deadline)
             continue;
         comm->meeting->lost |= status < 0;
