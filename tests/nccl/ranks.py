@@ -5,8 +5,8 @@ shows: nccl: each function of libnccl.so.2 with one process for four GPUs, with 
   servers, and with three processes for one GPU each, over TCP and TLS; also captured in graphs, with pinned and managed
   memory
 shows: nccl: the same in a process with GPUs of two servers, alone and beside another process
-shows: nccl: a rank that ends its communicator and its process at once leaves the others as ranks; one that is killed while
-  they meet keeps nobody longer than the deadline
+shows: nccl: a rank that ends its communicator and its process at once leaves the others as ranks; one that is killed
+  while they meet keeps nobody longer than the deadline
 shows: nccl: a rank's process that is killed is an error of every other rank within a second; aborting is local, and
   the programs and their GPUs go on, also with a communicator of the ranks that are left, or behind a revoked one
 shows: nccl: GPU servers measure their network once for a communicator, save the table, and take it from there
