@@ -1,7 +1,8 @@
 /*
  * The reader of checkpoints (cpu/checkpoint) with whatever bytes, with and without a key. What it takes for a good file
- * is written again, and the parts come back; each part can be read once more.
+ * is written again, and the parts come back; a part can be read once more, and taken over as it is packed.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -44,6 +45,41 @@ static void mend(uint8_t *data, size_t size, bool tags)
     seal_free(seal);
 }
 
+/* A part of a file that is good so far: by a reader of its own, and as it is packed, which another file takes over. */
+static void read_part_again(struct checkpoint_reader *r, const struct checkpoint_frame *part)
+{
+    char why[CHECKPOINT_WHY_SIZE];
+    struct checkpoint_reader *twin = checkpoint_reader_twin(r);
+    struct checkpoint_frame again = *part, found = *part, copy;
+    struct checkpoint_packed packed;
+    int out = memfd_create("packed", MFD_CLOEXEC), got;
+    struct checkpoint_writer *w = checkpoint_writer_new(out, true, NULL);
+    if (!twin || !w || out < 0 || checkpoint_read_again(twin, &again, why) != 1)
+        abort();
+    if (checkpoint_read_packed(r, &found, &packed, why) != (again.data ? 1 : -EACCES))
+        abort();
+    found.type = CHECKPOINT_PART;
+    const struct checkpoint_frame facts = { .type = CHECKPOINT_FACTS, .size = 4, .data = "a=b\n" };
+    const struct checkpoint_frame kind = { .type = CHECKPOINT_KIND, .kind = part->kind, .size = 1, .data = "a" };
+    if (checkpoint_write(w, &facts) != 0 || checkpoint_write(w, &kind) != 0)
+        abort();
+    if (again.data && checkpoint_write_packed(w, &found, &packed) != 0)
+        abort();
+    if (checkpoint_write(w, &(struct checkpoint_frame){ .type = CHECKPOINT_END }) != 0 || lseek(out, 0, SEEK_SET) != 0)
+        abort();
+    struct checkpoint_reader *other = checkpoint_reader_new(out);
+    while ((got = checkpoint_read(other, &copy, why)) == 1 && copy.type != CHECKPOINT_END)
+        if (copy.type == CHECKPOINT_PART &&
+            (copy.size != again.size || memcmp(copy.data, again.data, copy.size) != 0 || copy.offset != again.offset))
+            abort();
+    if (got != 1)
+        abort();
+    checkpoint_reader_free(other);
+    checkpoint_reader_free(twin);
+    checkpoint_writer_free(w);
+    close(out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *given, size_t size)
 {
     struct checkpoint_frame frame;
@@ -80,8 +116,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *given, size_t size)
     }
     if (got != 1 && (got >= 0 || !*why))
         abort();
-    if (part.type == CHECKPOINT_PART && checkpoint_read_again(r, &part, why) != 1)
-        abort();
+    if (part.type == CHECKPOINT_PART)
+        read_part_again(r, &part);
     checkpoint_reader_free(r);
     checkpoint_writer_free(w);
     close(fd);
