@@ -64,7 +64,7 @@ static int no_memory(char *why)
 
 /* ---- reading ---- */
 
-/* own: a file of changes that has turned out to keep nothing of the one before needs none. */
+/* own: the process leaves out files of which the later ones keep nothing. */
 static int take_facts(struct chain_level *level, const struct chain_level *before, bool own,
                       const struct checkpoint_frame *facts, char *why)
 {
@@ -73,7 +73,7 @@ static int take_facts(struct chain_level *level, const struct chain_level *befor
     if (!checkpoint_fact(facts, "id", level->id, sizeof level->id))
         *level->id = 0;
     const bool changes = checkpoint_fact(facts, "base", base, sizeof base);
-    if (changes && !before && own)
+    if (changes && own)
         return 0;
     if (changes && !before)
         snprintf(why, CHECKPOINT_WHY_SIZE, "it holds only the changes since checkpoint %s", base);

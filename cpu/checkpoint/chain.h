@@ -17,8 +17,8 @@ struct checkpoint_chain *checkpoint_chain_new(void);
    the chain is there. machine: the key of encrypted ones, or NULL. 0; or -errno, and why (CHECKPOINT_WHY_SIZE). */
 int  checkpoint_chain_add(struct checkpoint_chain *, int fd, const uint8_t *machine, char *why);
 /* Adds a file that this process has written, encrypted with a key of its own, as checkpoint_chain_add does. Only where
-   its parts lie is read now: each part is checked when its bytes are wanted. The first file may be one of changes which
-   keeps nothing of the file before. Several chains may use one fd. A chain has such files only, or none. */
+   its parts lie is read now: each part is checked when its bytes are wanted. Files of which all
+   later ones keep nothing may be left out. Several chains may use one fd. A chain has such files only, or none. */
 int  checkpoint_chain_add_own(struct checkpoint_chain *, int fd, const uint8_t key[CHECKPOINT_KEY], char *why);
 /* Bytes as the last file has them, of files that checkpoint_chain_add_own has added. part: kind, object and offset, and
    for how many bytes there is room in `to`; its size becomes how many there are without a gap. 0; or -errno, and

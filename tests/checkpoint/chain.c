@@ -3,7 +3,7 @@
  * shows: checkpoints: a whole one and a row of changes become one that holds what the last state was, for random
  *   objects and changes, encrypted or not
  * shows: checkpoints: a process reads any bytes of a row of its own encrypted files, makes one file of them meanwhile,
- *   and notices a byte that was changed
+ *   and notices a byte that was changed; files of which later ones keep nothing can be left out
  * shows: checkpoints: changes of another checkpoint, missing ones, a missing key and files that name bytes which are
  *   nowhere are refused with the reason
  */
@@ -29,7 +29,8 @@ static unsigned any(unsigned below)
 
 struct state { uint8_t bytes[OBJECTS][SIZE]; };
 
-/* Pieces of any size, or of one to three times GRID, so that pieces of two files are often the same. Of a step behind the first, what is as it was is kept. base NULL: a whole one. */
+/* Pieces of any size, or of one to three times GRID, so that pieces of two files are often the same. Of a step behind the
+   first, what is as it was is kept. base NULL: a whole one. */
 static int write_step(const struct state *now, const struct state *before, const char *id, const char *base,
                       const struct checkpoint_seal *seal)
 {
@@ -193,6 +194,41 @@ TEST(a_row_of_own_files)
             close(files[i]);
         close(out);
     }
+}
+
+/* The second file's changes are all written over by the third one. */
+TEST(own_files_that_are_left_out)
+{
+    static struct state states[3];
+    struct checkpoint_seal seals[3], seal;
+    char why[CHECKPOINT_WHY_SIZE] = "", id[8], base[8] = "";
+    int files[3], out = memfd_create("out", MFD_CLOEXEC);
+    for (unsigned i = 0; i < 3; i++) {
+        states[i] = states[i ? i - 1 : 0];
+        memset(states[i].bytes[1], (int)i + 1, SIZE);
+        snprintf(id, sizeof id, "step%u", i);
+        assert_true(checkpoint_seal_make(NULL, &seals[i]));
+        files[i] = write_step(&states[i], i ? &states[i - 1] : NULL, id, i ? base : NULL, &seals[i]);
+        memcpy(base, id, sizeof base);
+    }
+    const int first_and_last[] = { files[0], files[2] };
+    const struct checkpoint_seal their_seals[] = { seals[0], seals[2] };
+    struct checkpoint_chain *chain = own_chain(first_and_last, their_seals, 2);
+    assert_parts(chain, &states[2]);
+    assert_true(checkpoint_seal_make(NULL, &seal));
+    assert_int_equal(checkpoint_chain_write(chain, out, &seal, why), 0);
+    checkpoint_chain_free(chain);
+    chain = own_chain(&out, &seal, 1);
+    assert_parts(chain, &states[2]);
+    checkpoint_chain_free(chain);
+    chain = own_chain(&files[2], &seals[2], 1);            /* but of the first one it keeps something */
+    struct checkpoint_frame part = { .kind = 3, .object = 7, .size = SIZE };
+    uint8_t bytes[SIZE];
+    assert_int_equal(checkpoint_chain_part(chain, &part, bytes, why), -EPROTO);
+    checkpoint_chain_free(chain);
+    for (unsigned i = 0; i < 3; i++)
+        close(files[i]);
+    close(out);
 }
 
 TEST(an_own_file_that_was_changed)

@@ -8,7 +8,8 @@
  * shows: recovery: checkpoints of a program that changes a twentieth of its memory hold less than a tenth of the bytes
  *   of the first one, and ask the GPU server for no more; after a row of them, which was merged meanwhile, every byte
  *   is there at the new server; without the server's hashes, or where it does not say what was written, the files are
- *   as small, and where it says so no other memory is looked at
+ *   as small, and where it says so no other memory is looked at; a program that writes to the same memory each time has
+ *   a few files
  * shows: recovery: a program that has moved, or was suspended, is protected again by a checkpoint, with
  *   `checkpoint:TIME` and with `journal`, and goes on after the loss of its worker with what it had; where that
  *   checkpoint cannot be made it is unprotected, and a loss gives 46
@@ -375,6 +376,41 @@ static void body_changes_compared_here(void)
     change_and_keep(0, 5);
 }
 
+/* As training does: what is written is the same each time, and fills half of the memory. Files of which nothing is left
+   go, so that none need be merged. */
+static void body_rewritten(void)
+{
+    enum { TIMES = 12, HALF = LARGE / 2 };
+    uint64_t at;
+    unsigned long sizes[2];
+    log_take();
+    begin("checkpoint:100ms:256M");
+    unsigned char *bytes;
+    {
+        CORE_GATE("large");
+        bytes = large_new(&at);
+    }
+    unsigned made = kept_await(0, LARGE >> 10, sizes);
+    for (unsigned i = 1; i <= TIMES; i++) {
+        {
+            CORE_GATE("rewrite");
+            fill(bytes + HALF, HALF, i + 1);
+            for (size_t done = HALF; done < LARGE; done += SIZE)
+                CHECK(copy_in(c, stream, at + done, bytes + done, SIZE, true) == 0);
+        }
+        made = kept_await(made, HALF >> 10, sizes);
+        CHECK(sizes[1] < 2 * (HALF >> 10));
+        if (i % 5 == 0)
+            CHECK(kill_workers() > 0);
+    }
+    CHECK(kill_workers() > 0);
+    {
+        CORE_GATE("check");
+        large_check(bytes, at);
+    }
+    CHECK(log_count("file 3 of its row") && !log_count("file 5 of its row"));
+}
+
 /* ---- a session that has moved ---- */
 
 #define AGAIN_LINE "is protected against the loss of its GPU server again"
@@ -559,6 +595,7 @@ ISOLATED(changes, 120)
 ISOLATED(changes_hashed, 60)
 ISOLATED(changes_watched, 60)
 ISOLATED(changes_compared_here, 60)
+ISOLATED(rewritten, 60)
 ISOLATED(moved, 60)
 ISOLATED(moved_journal, 60)
 ISOLATED(not_protected_again, 90)

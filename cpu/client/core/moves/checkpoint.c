@@ -112,7 +112,7 @@ static int store_make(struct move *move, int fd, const struct checkpoint_order *
     if (!checkpoint_id_make(id) || !facts_make(facts, sizeof facts, id, wish, before) ||
         !(move->store = move_store_new(dup(fd), wish->file, facts, true, wish->seal)))
         return move_refuse(move, CORE_OUT_OF_MEMORY, "no memory");
-    *now = move_changes_new(id);
+    *now = move_changes_new(id, 0);
     if (*now)
         move_store_changes(move->store, *now, before);
     return CORE_OK;

@@ -228,12 +228,12 @@ static void merge(void)
 {
     char why[256] = "";
     pthread_mutex_lock(&kept.lock);
-    const bool alone = move_store_alone(kept.store);
+    move_store_prune(kept.store);
     pthread_mutex_unlock(&kept.lock);
     const struct move_store_files files = move_store_files(kept.store);
-    const uint64_t changes = files.newest + files.between;
+    const uint64_t changes = files.count > 1 ? files.newest + files.between : 0;
     const uint64_t most = files.oldest > CHANGES_LEAST ? files.oldest : CHANGES_LEAST;
-    if (alone || (files.count < FILES_MERGED && changes < most))
+    if (files.count < FILES_MERGED && changes < most)
         return;
     struct move_store *merged = move_store_merge(kept.store, why, sizeof why);
     if (!merged) {

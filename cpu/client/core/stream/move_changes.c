@@ -21,17 +21,21 @@ struct move_changes {
     char id[CHECKPOINT_ID_TEXT];
     struct noted_part *parts;
     struct move_hash *hashes;
+    uint32_t *files;                     /* of each hash: where its chunk is */
+    uint32_t file;                       /* the checkpoint's own */
     uint32_t *table;                     /* numbers of parts, from 1 on; 0: free */
-    size_t count, room, hash_count, hash_room, places;   /* places: a power of two, or 0 */
+    size_t count, room, hash_count, hash_room, file_room, places;   /* places: a power of two, or 0 */
     bool failed;
     uint32_t question;                   /* 0: nothing is known of writes since */
 };
 
-struct move_changes *move_changes_new(const char *id)
+struct move_changes *move_changes_new(const char *id, uint32_t file)
 {
     struct move_changes *c = calloc(1, sizeof *c);
-    if (c)
-        snprintf(c->id, sizeof c->id, "%s", id);
+    if (!c)
+        return NULL;
+    snprintf(c->id, sizeof c->id, "%s", id);
+    c->file = file;
     return c;
 }
 
@@ -47,6 +51,7 @@ void move_changes_free(struct move_changes *c)
         return;
     free(c->parts);
     free(c->hashes);
+    free(c->files);
     free(c->table);
     free(c);
 }
@@ -98,13 +103,23 @@ static bool array_grow(void **array, size_t *room, size_t size, size_t wanted)
     return true;
 }
 
-/* A part that comes twice is kept as it came first. */
-bool move_changes_add(struct move_changes *c, const struct move_part *part, const struct move_hashes *hashes)
+/* NULL: there is no such part. */
+static const struct noted_part *find(const struct move_changes *c, const struct move_part *part)
 {
+    const uint32_t number = c && c->places ? c->table[place_of(c, part)] : 0;
+    return number ? &c->parts[number - 1] : NULL;
+}
+
+/* A part that comes twice is kept as it came first. */
+bool move_changes_add(struct move_changes *c, const struct move_part *part, const struct move_hashes *hashes,
+                      const struct move_changes *before, uint32_t same)
+{
+    const struct noted_part *old = find(before, part);
     const unsigned count = hashes->count;
     if (c->failed || c->count >= UINT32_MAX - 1 || (2 * (c->count + 1) > c->places && !table_grow(c)) ||
         !array_grow((void **)&c->parts, &c->room, sizeof *c->parts, c->count + 1) ||
-        !array_grow((void **)&c->hashes, &c->hash_room, sizeof *c->hashes, c->hash_count + count)) {
+        !array_grow((void **)&c->hashes, &c->hash_room, sizeof *c->hashes, c->hash_count + count) ||
+        !array_grow((void **)&c->files, &c->file_room, sizeof *c->files, c->hash_count + count)) {
         c->failed = true;
         return false;
     }
@@ -114,6 +129,8 @@ bool move_changes_add(struct move_changes *c, const struct move_part *part, cons
     c->parts[c->count] = (struct noted_part){ part->object, part->offset, part->kind, (uint32_t)part->size,
                                               c->hash_count };
     memcpy(&c->hashes[c->hash_count], hashes->of, count * sizeof *hashes->of);
+    for (unsigned i = 0; i < count; i++)
+        c->files[c->hash_count + i] = old && same >> i & 1 ? before->files[old->hashes + i] : c->file;
     c->hash_count += count;
     c->table[at] = (uint32_t)++c->count;
     return true;
@@ -127,13 +144,6 @@ void move_hashes_make(struct move_hashes *hashes, const void *bytes, uint64_t si
         const XXH128_hash_t hash = XXH3_128bits((const uint8_t *)bytes + at, left < MOVE_CHUNK ? left : MOVE_CHUNK);
         hashes->of[hashes->count++] = (struct move_hash){ hash.low64, hash.high64 };
     }
-}
-
-/* NULL: there is no such part. */
-static const struct noted_part *find(const struct move_changes *c, const struct move_part *part)
-{
-    const uint32_t number = c && c->places ? c->table[place_of(c, part)] : 0;
-    return number ? &c->parts[number - 1] : NULL;
 }
 
 bool move_changes_know(const struct move_changes *c, const struct move_part *part) { return find(c, part); }
@@ -160,5 +170,20 @@ bool move_changes_carry(struct move_changes *c, const struct move_changes *from,
     const struct noted_part *noted = find(from, part);
     struct move_hashes hashes = { .count = (unsigned)((part->size + MOVE_CHUNK - 1) / MOVE_CHUNK) };
     memcpy(hashes.of, &from->hashes[noted->hashes], hashes.count * sizeof *hashes.of);
-    return move_changes_add(c, part, &hashes);
+    return move_changes_add(c, part, &hashes, from, UINT32_MAX);
+}
+
+bool move_changes_in(const struct move_changes *c, uint32_t file)
+{
+    bool in = c->failed;
+    for (size_t i = 0; i < c->hash_count && !in; i++)
+        in = c->files[i] == file;
+    return in;
+}
+
+void move_changes_merged(struct move_changes *c, uint32_t file)
+{
+    c->file = file;
+    for (size_t i = 0; i < c->hash_count; i++)
+        c->files[i] = file;
 }

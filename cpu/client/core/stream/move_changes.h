@@ -24,13 +24,14 @@ struct move_hashes {
 void move_hashes_make(struct move_hashes *, const void *bytes, uint64_t size);
 
 struct move_changes;
-/* For the checkpoint with this fact "id". NULL: no memory. */
-struct move_changes *move_changes_new(const char *id);
+/* For the checkpoint with this fact "id". file: the number of its own file (move_changes_in). NULL: no memory. */
+struct move_changes *move_changes_new(const char *id, uint32_t file);
 const char *move_changes_id(const struct move_changes *);
 /* Before the first part: the number of the question that the server was asked just before (move_written_begin). */
 void move_changes_begin(struct move_changes *, uint32_t question);
-/* Notes a part. False: no memory. */
-bool move_changes_add(struct move_changes *, const struct move_part *, const struct move_hashes *);
+/* Notes a part. before, same: chunk i is where `before` has it, if bit i is set. False: no memory. */
+bool move_changes_add(struct move_changes *, const struct move_part *, const struct move_hashes *,
+                      const struct move_changes *before, uint32_t same);
 /* Whether there is a part of the same object, place and size. */
 bool move_changes_know(const struct move_changes *, const struct move_part *);
 /* Bit i: it has the part's chunk i alike. A part is only compared with one of the same object, place and size. */
@@ -41,6 +42,10 @@ uint32_t move_changes_question(const struct move_changes *);
 bool move_changes_untouched(const struct move_changes *, const struct move_part *, uint64_t address);
 /* Notes a part as `from` has it. False: no memory. */
 bool move_changes_carry(struct move_changes *, const struct move_changes *from, const struct move_part *);
+/* Whether a chunk is in the file with that number. True where that is not known. */
+bool move_changes_in(const struct move_changes *, uint32_t file);
+/* All chunks are in that file from here on, and so are those that come. */
+void move_changes_merged(struct move_changes *, uint32_t file);
 void move_changes_free(struct move_changes *);
 
 #endif

@@ -36,7 +36,7 @@ struct move_store {
     const struct move_changes *before;
     bool kept;                                /* it is one of a row of files */
     struct move_store *older;                 /* kept: what it does not hold is there; NULL: it holds all */
-    bool needs;                               /* kept: something is in `older` alone */
+    uint32_t number;                          /* kept: the file's, greater than that of `older` */
     struct move_changes *own;                 /* kept: what it holds */
     char id[CHECKPOINT_ID_TEXT];
     struct checkpoint_chain *chain;           /* kept: while it is read */
@@ -95,7 +95,6 @@ static int write_runs(struct move_store *s, const struct move_part *part, const 
                                                 .offset = part->offset + at,
                                                 .data = kept || !known->bytes ? NULL
                                                                               : known->bytes + (at - known->from) };
-        s->needs |= kept;
         const bool all = known->buffer && !kept && at == known->from && end == known->end && at < end;
         error = all ? checkpoint_write_swap(s->writer, &frame, known->buffer) : checkpoint_write(s->writer, &frame);
     } while ((at = end) < part->size && !error);
@@ -110,7 +109,7 @@ static int write_whole(struct move_store *s, const struct move_part *part, const
     if (s->now) {
         move_hashes_make(&hashes, bytes, part->size);
         same = move_changes_same(s->before, part, &hashes);
-        move_changes_add(s->now, part, &hashes);          /* without memory there is less to compare later */
+        move_changes_add(s->now, part, &hashes, s->before, same); /* without memory there is less to compare later */
     }
     return write_runs(s, part, &known, same);
 }
@@ -168,7 +167,7 @@ int move_store_look(struct move_store *s, const struct move_part *part, const st
     while (end > first && same >> (end - 1) & 1)
         end--;
     if (first == end) {
-        move_changes_add(s->now, part, hashes);
+        move_changes_add(s->now, part, hashes, s->before, same);
         return write_runs(s, part, &(struct known){ 0 }, same);
     }
     *at = first * MOVE_CHUNK;
@@ -184,7 +183,7 @@ int move_store_write_at(struct move_store *s, const struct move_part *part, stru
     move_hashes_make(&here, *bytes, size);
     memcpy(&hashes->of[at / MOVE_CHUNK], here.of, here.count * sizeof *here.of);
     const uint32_t same = move_changes_same(s->before, part, hashes);
-    move_changes_add(s->now, part, hashes);
+    move_changes_add(s->now, part, hashes, s->before, same);
     return write_runs(s, part, &known, same);
 }
 
@@ -428,7 +427,8 @@ struct move_store *move_store_kept(struct move_store *older, char *why, size_t s
     snprintf(facts, sizeof facts, "version=1\nid=%s\n%s%s%s", id, older ? "base=" : "", older ? older->id : "",
              older ? "\n" : "");
     struct move_store *s = suspended_new(fd, folder_wanted(), facts, why, size);
-    struct move_changes *own = s ? move_changes_new(id) : NULL;
+    const uint32_t number = older ? older->number + 1 : 1;
+    struct move_changes *own = s ? move_changes_new(id, number) : NULL;
     if (!own) {
         move_store_free(s);
         if (!*why)
@@ -437,6 +437,7 @@ struct move_store *move_store_kept(struct move_store *older, char *why, size_t s
     }
     s->kept = true;
     s->older = older;
+    s->number = number;
     s->own = own;
     memcpy(s->id, id, sizeof s->id);
     move_store_changes(s, own, older ? older->own : NULL);
@@ -462,13 +463,16 @@ struct move_store_files move_store_files(const struct move_store *s)
     return files;
 }
 
-bool move_store_alone(struct move_store *s)
+void move_store_prune(struct move_store *s)
 {
-    if (s->needs)
-        return false;
-    move_store_free(s->older);
-    s->older = NULL;
-    return true;
+    for (struct move_store **link = &s->older, *older; (older = *link);) {
+        if (move_changes_in(s->own, older->number)) {
+            link = &older->older;
+            continue;
+        }
+        *link = older->older;
+        move_store_drop(older);
+    }
 }
 
 struct move_store *move_store_merge(struct move_store *s, char *why, size_t size)
@@ -497,6 +501,8 @@ struct move_store *move_store_merge(struct move_store *s, char *why, size_t size
     memcpy(merged->id, s->id, sizeof merged->id);
     checkpoint_key_wipe(&seal, sizeof seal);
     merged->own = s->own;                     /* nothing reads it in `s` any more */
+    merged->number = s->number;
+    move_changes_merged(merged->own, merged->number);
     s->own = NULL;
     return merged;
 }

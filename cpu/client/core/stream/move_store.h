@@ -49,8 +49,8 @@ struct move_store *move_store_kept(struct move_store *older, char *why, size_t s
 /* How many files there are, with those that it needs; the bytes of this one and of the oldest, and of those between. */
 struct move_store_files { unsigned count; uint64_t newest, oldest, between; };
 struct move_store_files move_store_files(const struct move_store *);
-/* If it holds everything, the older ones go. False: it does not. */
-bool move_store_alone(struct move_store *);
+/* Older ones of which it needs nothing any more go. */
+void move_store_prune(struct move_store *);
 /* Writes another store that needs no older one, with what this one holds, which stays as it is. NULL, with why. */
 struct move_store *move_store_merge(struct move_store *, char *why, size_t size);
 struct move_changes;
