@@ -394,7 +394,7 @@ int move_bytes_keep(struct move *move, uint64_t object, uint64_t size, bool *kep
     *kept = true;
     for (; part.offset < size && *kept; part.offset += part.size) {
         part.size = size - part.offset < FLYT_MAX_INLINE ? size - part.offset : FLYT_MAX_INLINE;
-        *kept = move_store_compares(move->store, &part);
+        *kept = move_store_has(move->store, &part);
     }
     for (part.offset = 0; part.offset < size && *kept && !code; part.offset += part.size) {
         part.size = size - part.offset < FLYT_MAX_INLINE ? size - part.offset : FLYT_MAX_INLINE;

@@ -14,6 +14,7 @@
 struct noted_part {
     uint64_t object, offset;
     uint32_t kind, size;
+    bool new_all;                        /* all of it had changed */
     size_t hashes;                       /* the first of its chunks */
 };
 
@@ -127,7 +128,7 @@ bool move_changes_add(struct move_changes *c, const struct move_part *part, cons
     if (c->table[at])
         return true;
     c->parts[c->count] = (struct noted_part){ part->object, part->offset, part->kind, (uint32_t)part->size,
-                                              c->hash_count };
+                                              old && !same, c->hash_count };
     memcpy(&c->hashes[c->hash_count], hashes->of, count * sizeof *hashes->of);
     for (unsigned i = 0; i < count; i++)
         c->files[c->hash_count + i] = old && same >> i & 1 ? before->files[old->hashes + i] : c->file;
@@ -171,6 +172,12 @@ bool move_changes_carry(struct move_changes *c, const struct move_changes *from,
     struct move_hashes hashes = { .count = (unsigned)((part->size + MOVE_CHUNK - 1) / MOVE_CHUNK) };
     memcpy(hashes.of, &from->hashes[noted->hashes], hashes.count * sizeof *hashes.of);
     return move_changes_add(c, part, &hashes, from, UINT32_MAX);
+}
+
+bool move_changes_new_all(const struct move_changes *c, const struct move_part *part)
+{
+    const struct noted_part *noted = find(c, part);
+    return noted && noted->new_all;
 }
 
 bool move_changes_in(const struct move_changes *c, uint32_t file)

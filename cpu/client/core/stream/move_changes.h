@@ -42,6 +42,8 @@ uint32_t move_changes_question(const struct move_changes *);
 bool move_changes_untouched(const struct move_changes *, const struct move_part *, uint64_t address);
 /* Notes a part as `from` has it. False: no memory. */
 bool move_changes_carry(struct move_changes *, const struct move_changes *from, const struct move_part *);
+/* Whether no chunk of the part was as it is in the checkpoint before that one. */
+bool move_changes_new_all(const struct move_changes *, const struct move_part *);
 /* Whether a chunk is in the file with that number. True where that is not known. */
 bool move_changes_in(const struct move_changes *, uint32_t file);
 /* All chunks are in that file from here on, and so are those that come. */

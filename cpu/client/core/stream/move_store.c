@@ -146,9 +146,14 @@ int move_store_keep(struct move_store *s, const struct move_part *part)
     return write_runs(s, part, &(struct known){ 0 }, UINT32_MAX);
 }
 
-bool move_store_compares(const struct move_store *s, const struct move_part *part)
+bool move_store_has(const struct move_store *s, const struct move_part *part)
 {
     return s->now && move_changes_know(s->before, part);
+}
+
+bool move_store_compares(const struct move_store *s, const struct move_part *part)
+{
+    return move_store_has(s, part) && !(move_store_question(s) && move_changes_new_all(s->before, part));
 }
 
 int move_store_look(struct move_store *s, const struct move_part *part, const struct move_hashes *hashes, uint64_t *at,

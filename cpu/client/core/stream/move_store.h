@@ -70,7 +70,10 @@ bool move_store_untouched(const struct move_store *, const struct move_part *, u
 int  move_store_keep(struct move_store *, const struct move_part *);
 /* The question that was asked when the store before was begun; 0: there was none. */
 uint32_t move_store_question(const struct move_store *);
-/* Whether the store before has the part: then there is use in asking for its hashes before its bytes. */
+/* Whether the store before has the part. */
+bool move_store_has(const struct move_store *, const struct move_part *);
+/* And whether there is use in asking for its hashes before its bytes: not if the server has said that it was written,
+   and all of it had changed the last time. */
 bool move_store_compares(const struct move_store *, const struct move_part *);
 struct move_hashes;
 /* The part has these hashes. *at, *size: which bytes of the part must be read and given to move_store_write_at; size 0:
