@@ -5,11 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ZSTD_LEVEL = 1 };
+/* Where packing has saved less than an eighth of a part of some size, as of the weights of a network, the next ones are
+   stored as they are, and it is tried again behind them: packing costs more than anything else. */
+enum { ZSTD_LEVEL = 1, SAVES_LEAST = 8, SIZE_LEAST = 64 << 10, UNTRIED = 3 };
 
 struct frame_packer {
     ZSTD_CCtx *zstd;
     struct seal *seal; /* NULL: frames are not encrypted */
+    unsigned untried;  /* so many parts are not packed */
 };
 
 struct frame_job *frame_job_new(void)
@@ -63,7 +66,14 @@ static uint8_t *pack(struct frame_packer *p, struct frame_job *job)
         job->head.stored = 0;
         return job->other;
     }
+    const bool counts = job->head.size >= SIZE_LEAST;
+    if (counts && p->untried) {
+        p->untried--;
+        return job->data;
+    }
     size_t packed = ZSTD_compressCCtx(p->zstd, job->other, sizeof job->other, job->data, job->head.size, ZSTD_LEVEL);
+    if (counts && (ZSTD_isError(packed) || packed > job->head.size - job->head.size / SAVES_LEAST))
+        p->untried = UNTRIED;
     if (ZSTD_isError(packed) || packed >= job->head.size)
         return job->data;
     job->head.packing = PACKED_ZSTD;
