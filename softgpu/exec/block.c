@@ -23,6 +23,8 @@
 
 /* In instructions, as branches backward count them. STEP: what a slice counts at least, so that a turn ends. */
 enum { TURN = 4096, SLICE = 512, STEP = 16 };
+/* A block whose warps did not run through more than a few times in a hundred does not try it any more. */
+enum { STOPPED_MORE = 32, STOPPED_MOST = 256 };
 enum { SHARED_UNIT = 128 }; /* of shared memory, since compute capability 8.0 */
 
 void *exec_zeroed(size_t alignment, size_t size)
@@ -87,7 +89,8 @@ static void find_place(struct exec_block *b)
     b->ctaid[2] = (uint32_t)(cluster / x / y) * n[2] + b->rank / n[0] / n[1];
 }
 
-void exec_block_start(struct exec_block *b)
+/* All but its warps. */
+static void prepare(struct exec_block *b)
 {
     sg_grid *g = b->grid;
     b->fresh = false;
@@ -107,10 +110,35 @@ void exec_block_start(struct exec_block *b)
     b->released = false;
     b->live_threads = g->threads_per_block;
     b->live_warps = b->warp_count;
-    for (uint32_t i = 0; i < b->warp_count; i++) {
-        uint32_t left = g->threads_per_block - i * SG_LANES;
-        exec_warp_start(&b->warps[i], left >= SG_LANES ? UINT32_MAX : (1u << left) - 1);
+}
+
+static void start_warp(struct exec_block *b, uint32_t i)
+{
+    const uint32_t left = b->grid->threads_per_block - i * SG_LANES;
+    exec_warp_start(&b->warps[i], left >= SG_LANES ? UINT32_MAX : (1u << left) - 1);
+}
+
+void exec_block_start(struct exec_block *b)
+{
+    prepare(b);
+    for (uint32_t i = 0; i < b->warp_count && !b->failed; i++)
+        start_warp(b, i);
+}
+
+/* Where there are no barriers, each warp of a short kernel runs to its end before the next one begins, as turn() would
+   have it, if compiled code takes it there. What is left has turns. */
+static void start_and_run(struct exec_block *b)
+{
+    uint32_t i = 0;
+    bool through = !b->grid->engine->chaos && !b->grid->kernel->has_barriers && b->stopped < STOPPED_MOST;
+    prepare(b);
+    for (; through && i < b->warp_count && !exec_block_must_end(b); i++) {
+        start_warp(b, i);
+        through = exec_warp_run_through(&b->warps[i], SLICE);
+        b->stopped = !through ? b->stopped + STOPPED_MORE : b->stopped ? b->stopped - 1 : 0;
     }
+    for (; i < b->warp_count && !b->failed; i++)
+        start_warp(b, i);
 }
 
 void exec_block_free(struct exec_block *b)
@@ -189,7 +217,7 @@ bool exec_block_run(struct exec_block *b)
 enum exec_turn exec_block_turn(struct exec_block *b)
 {
     if (b->fresh)
-        exec_block_start(b);
+        start_and_run(b);
     bool any = exec_block_run(b);
     if (exec_block_must_end(b) || !b->live_threads)
         return EXEC_TURN_DONE;

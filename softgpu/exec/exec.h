@@ -285,6 +285,7 @@ struct exec_block {
     uint32_t ctaid[3];
     unsigned sm;
     bool fresh;                       /* not set up yet */
+    uint32_t stopped;                 /* how often, of late, warps did not run through */
     bool parked;                      /* nothing in it can run: waits to be cancelled */
     bool failed;
     bool released;                    /* warps left a barrier: the oldest goes first */
@@ -529,15 +530,19 @@ static inline void exec_blend(struct exec_warp *w, uint32_t d, unsigned cell, co
 int exec_launch_child(struct exec_block *, const struct sg_launch *, uint64_t stream);
 
 /* frame.c */
+/* The frame of the entry, in which the warp begins. */
+struct exec_frame *exec_frame_first(struct exec_warp *, const struct exec_function *, uint32_t lanes);
 struct exec_frame *exec_frame_push(struct exec_warp *, const struct exec_function *, struct exec_frame *parent,
                                    uint32_t lanes);
 void exec_frame_leave(struct exec_warp *, struct exec_frame *, uint32_t lanes);   /* frees it when nobody is left */
-void exec_frames_reset(struct exec_warp *);
 void exec_frames_free(struct exec_warp *);
 
 /* warp.c */
 void exec_warp_init(struct exec_warp *, struct exec_block *, uint32_t index); /* what all blocks of a grid share */
 void exec_warp_start(struct exec_warp *, uint32_t lanes);
+/* Goes on with a full warp that has just started, if there is compiled code for it. true: it has come to its end; false:
+   slices go on. */
+bool exec_warp_run_through(struct exec_warp *, int32_t budget);
 /* Runs groups until the budget is spent, none is runnable, the warp halts before a store or leaves a barrier last.
    Returns what it used of the budget, which may be more. */
 int32_t exec_warp_slice(struct exec_warp *, int32_t budget);

@@ -6,7 +6,7 @@
 
 static void block_exited(struct exec_block *b, struct exec_warp *w, uint32_t lanes)
 {
-    b->live_threads -= (uint32_t)__builtin_popcount(lanes);
+    b->live_threads -= lanes == UINT32_MAX ? SG_LANES : (uint32_t)__builtin_popcount(lanes);
     if (!w->alive)
         b->live_warps--;
     if (b->live_threads)

@@ -34,10 +34,23 @@ static void chunk_drop(struct exec_warp *w)
     free(c);
 }
 
+static size_t frame_size(const struct exec_function *f)
+{
+    return FRAME_HEADER + ((size_t)f->rows_size + 63) / 64 * 64;
+}
+
+static void clear(struct exec_frame *frame)
+{
+    memset(frame->rows, 0, 64);       /* the fixed predicates */
+#ifdef EXEC_CLEAR_REGISTERS
+    memset(frame->rows, 0, frame->function->rows_size);
+#endif
+}
+
 struct exec_frame *exec_frame_push(struct exec_warp *w, const struct exec_function *f, struct exec_frame *parent,
                                    uint32_t lanes)
 {
-    size_t need = FRAME_HEADER + ((size_t)f->rows_size + 63) / 64 * 64;
+    size_t need = frame_size(f);
     struct exec_chunk *c = w->chunk;
     if (!c || c->size - c->used < need) {
         c = chunk_new(need, c);
@@ -54,10 +67,7 @@ struct exec_frame *exec_frame_push(struct exec_warp *w, const struct exec_functi
     frame->local_top = frame->local_base + f->local_size;
     c->used += need;
     c->top = frame;
-    memset(frame->rows, 0, 64);       /* the fixed predicates */
-#ifdef EXEC_CLEAR_REGISTERS
-    memset(frame->rows, 0, f->rows_size);
-#endif
+    clear(frame);
     return frame;
 }
 
@@ -78,14 +88,26 @@ void exec_frame_leave(struct exec_warp *w, struct exec_frame *frame, uint32_t la
     }
 }
 
-void exec_frames_reset(struct exec_warp *w)
+/* Blocks of a grid begin with the same frame each time: then only what changes in it is set. */
+struct exec_frame *exec_frame_first(struct exec_warp *w, const struct exec_function *f, uint32_t lanes)
 {
     while (w->chunk && w->chunk->previous)
         chunk_drop(w);
-    if (w->chunk) {
-        w->chunk->used = 0;
-        w->chunk->top = NULL;
+    struct exec_chunk *c = w->chunk;
+    struct exec_frame *frame = c ? (struct exec_frame *)(void *)c->bytes : NULL;
+    if (c) {
+        c->used = 0;
+        c->top = NULL;
     }
+    if (!frame || frame->function != f)
+        return exec_frame_push(w, f, NULL, lanes);
+    frame->live = lanes;
+    frame->local_top = f->local_size;
+    frame->stack_used = 0;
+    c->used = frame_size(f);
+    c->top = frame;
+    clear(frame);
+    return frame;
 }
 
 void exec_frames_free(struct exec_warp *w)

@@ -48,10 +48,17 @@ void exec_regions_free(struct exec_region *);
 
 exec_handler exec_run_region; /* for some lanes */
 
-static inline sg_jit_code *exec_region_code(struct exec_warp *w, const struct exec_insn *i)
+/* The code for full warps of an insn of EXEC_STRAIGHT_REGION, if there is some. */
+static inline sg_jit_code *exec_region_ready(const struct exec_warp *w, const struct exec_insn *i)
 {
     const struct exec_region *r = i->extra;
-    sg_jit_code *code = atomic_load_explicit(&r->full.code, memory_order_acquire);
+    (void)w;
+    return atomic_load_explicit(&r->full.code, memory_order_acquire);
+}
+
+static inline sg_jit_code *exec_region_code(struct exec_warp *w, const struct exec_insn *i)
+{
+    sg_jit_code *code = exec_region_ready(w, i);
     return code ? code : exec_region_count(w, i, false);
 }
 

@@ -15,7 +15,7 @@
  */
 #include "softgpu/alu/clones.h"
 #include "softgpu/exec/callbacks.h"
-#include "softgpu/exec/exec.h"
+#include "softgpu/exec/jit.h"
 
 #include <cuda.h>
 
@@ -65,8 +65,7 @@ void exec_warp_start(struct exec_warp *w, uint32_t lanes)
     for (unsigned k = 0; k < 3; k++)
         if (w->special[EXEC_ROW_CTAID + k][0] != b->ctaid[k])
             w->row->fill32(w->special[EXEC_ROW_CTAID + k], b->ctaid[k]);
-    exec_frames_reset(w);
-    struct exec_frame *frame = exec_frame_push(w, g->entry, NULL, lanes);
+    struct exec_frame *frame = exec_frame_first(w, g->entry, lanes);
     if (!frame) {
         exec_fault(w, NULL, CUDA_ERROR_OUT_OF_MEMORY, "no host memory for registers");
         w->alive = 0;
@@ -196,6 +195,41 @@ static bool another(const struct exec_warp *w)
     for (uint32_t i = 0; i < w->group_count; i++)
         if (w->groups[i].state == EXEC_RUNNABLE && !w->groups[i].gave_way)
             return true;
+    return false;
+}
+
+/* The end of a full warp of a kernel without barriers: nobody waits for its lanes, and its frame is the only one. */
+static void end(struct exec_warp *w)
+{
+    struct exec_block *b = w->block;
+    w->alive = w->mask = 0;
+    w->group_count = 0;
+    b->live_threads -= SG_LANES;
+    b->live_warps--;
+}
+
+bool exec_warp_run_through(struct exec_warp *w, int32_t budget)
+{
+    const struct exec_insn *i = w->block->grid->entry->insns;
+    sg_jit_code *code = i->straight == EXEC_STRAIGHT_REGION ? exec_region_ready(w, i) : NULL;
+    if (!code || w->alive != UINT32_MAX)
+        return false;
+    w->budget = budget;
+    w->polled = w->halted = false;
+    w->nap = 0;
+    load(w, 0);
+    i = code(w);
+    exec_instructions_add(w);
+    if (i && i->known == EXEC_STRAIGHT_END) {
+        end(w);
+        return true;
+    }
+    if (i)
+        w->pc = i;
+    struct exec_group *g = &w->groups[w->current];
+    g->pc = w->pc;
+    g->mask = w->mask;
+    g->frame = w->frame;
     return false;
 }
 
