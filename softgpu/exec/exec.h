@@ -252,6 +252,7 @@ struct exec_warp {
     uint32_t cluster_arrived;         /* lanes that have arrived at the cluster's barrier, in this phase of it */
     uint32_t products_committed;      /* groups of wgmma */
     uint32_t index;                   /* of the warp in its block */
+    bool in_line;                     /* its threads differ in x only, and are side by side there */
     uint32_t granule_device;
     const struct sg_window *near;     /* of global memory: where compiled code looks first */
     const struct exec_region *region; /* whose code for some lanes runs; and the lanes that wait at its places */
@@ -540,7 +541,7 @@ void exec_frames_free(struct exec_warp *);
 /* warp.c */
 void exec_warp_init(struct exec_warp *, struct exec_block *, uint32_t index); /* what all blocks of a grid share */
 void exec_warp_start(struct exec_warp *, uint32_t lanes);
-/* Goes on with a full warp that has just started, if there is compiled code for it. true: it has come to its end; false:
+/* Goes on with a full warp that has just started, if there is compiled code. true: it has come to its end; false:
    slices go on. */
 bool exec_warp_run_through(struct exec_warp *, int32_t budget);
 /* Runs groups until the budget is spent, none is runnable, the warp halts before a store or leaves a barrier last.

@@ -110,6 +110,7 @@ static void compile(struct exec_compiled *x)
                                       .count = r->function->insn_count,
                                       .head = r->head,
                                       .avx512 = sg_cpu_level() == SG_CPU_V4,
+                                      .in_line = x == &r->full[1],
                                       .counted = exec_callbacks_counted,
                                       .places = x == &r->some ? &r->places : NULL,
                                       .step = exec_parted_step };
@@ -181,7 +182,7 @@ static void ask(struct exec_compiled *x)
 sg_jit_code *exec_region_count(struct exec_warp *w, const struct exec_insn *i, bool some)
 {
     struct exec_region *r = (struct exec_region *)(uintptr_t)i->extra;
-    struct exec_compiled *x = some ? &r->some : &r->full;
+    struct exec_compiled *x = some ? &r->some : &r->full[w->in_line];
     unsigned runs = atomic_load_explicit(&x->runs, memory_order_relaxed);
     if (runs == ASKED)
         return NULL;
@@ -248,13 +249,15 @@ void exec_regions_free(struct exec_region *list)
         return;
     pthread_mutex_lock(&jit.lock);
     for (struct exec_region *r = list; r; r = r->next) {
-        forget(&r->full);
+        forget(&r->full[0]);
+        forget(&r->full[1]);
         forget(&r->some);
     }
     pthread_mutex_unlock(&jit.lock);
     for (struct exec_region *r = list; r; r = r->next) {
-        if (r->full.made)
-            jit.library->free(r->full.made);
+        for (unsigned k = 0; k < 2; k++)
+            if (r->full[k].made)
+                jit.library->free(r->full[k].made);
         if (r->some.made)
             jit.library->free(r->some.made);
     }

@@ -40,6 +40,7 @@ void exec_warp_init(struct exec_warp *w, struct exec_block *b, uint32_t index)
     w->bases[EXEC_BASE_WARP] = (uintptr_t)w;
     w->granule_device = g->engine->ordinal & 3u;
     w->near = &sg_memory.windows[0];
+    w->in_line = n[0] % SG_LANES == 0 || (n[1] == 1 && n[2] == 1);
     for (unsigned l = 0; l < SG_LANES; l++) {
         uint32_t t = index * SG_LANES + l;
         w->special[EXEC_ROW_TID][l] = t % n[0];

@@ -1,11 +1,12 @@
 /*
  * access.c: accesses of memory. Straight is the usual case: a full warp, the lanes of each half of it side by side, in
- * the window (softgpu/memory.h) of the access before, or in shared memory, where they may also be at one place. Other
- * cases are done lane by lane (lanes.c), or by the interpreter, which does those with a fault, before anything has been
- * changed. Accesses are volatile: as many as the kernel makes, in its order. What was looked up in the window stays
- * known until the next branch backward that ends the turn at the latest.
+ * the window (softgpu/memory.h) of the access before, or in shared memory, where they may also be at one place. Where
+ * the lanes are in steps that are known (shapes.c), only lane 0 is looked at (steps.c). Other cases are done lane by
+ * lane (lanes.c), or by the interpreter, which does those with a fault, before anything has been changed. Accesses are
+ * volatile: as many as the kernel makes, in its order. What was looked up in the window stays known until the next
+ * branch backward that ends the turn at the latest.
  */
-#include "softgpu/jit/compile.h"
+#include "softgpu/jit/access.h"
 
 static bool is_load(uint8_t k) { return k >= EXEC_STRAIGHT_LOAD_8 && k <= EXEC_STRAIGHT_LOAD_16S; }
 static LLVMValueRef all_equal(struct compiler *c, LLVMValueRef a, LLVMValueRef b)
@@ -14,12 +15,12 @@ static LLVMValueRef all_equal(struct compiler *c, LLVMValueRef a, LLVMValueRef b
     return LLVMBuildICmp(c->builder, LLVMIntEQ, lanes, constant_32(c, UINT32_MAX), "");
 }
 
-static LLVMValueRef both(struct compiler *c, LLVMValueRef a, LLVMValueRef b)
+LLVMValueRef both(struct compiler *c, LLVMValueRef a, LLVMValueRef b)
 {
     return LLVMBuildAnd(c->builder, a, b, "");
 }
 
-static LLVMValueRef is_aligned(struct compiler *c, LLVMValueRef address, unsigned size)
+LLVMValueRef is_aligned(struct compiler *c, LLVMValueRef address, unsigned size)
 {
     LLVMTypeRef type = LLVMTypeOf(address);
     LLVMValueRef odd = LLVMBuildAnd(c->builder, address, LLVMConstInt(type, size - 1, false), "");
@@ -27,8 +28,6 @@ static LLVMValueRef is_aligned(struct compiler *c, LLVMValueRef address, unsigne
 }
 
 /* ---- halves of a warp: each lies side by side, or is at one place ---- */
-
-enum { HALF = SG_LANES / 2 };
 
 /* One value in the lower half of the lanes, another in the upper half. */
 static LLVMValueRef halves(struct compiler *c, LLVMValueRef low, LLVMValueRef high)
@@ -70,23 +69,24 @@ static LLVMValueRef part(struct compiler *c, LLVMValueRef row, unsigned first)
 
 static void set_volatile(LLVMValueRef access) { LLVMSetVolatile(access, true); }
 
-static void move_from(struct compiler *c, const struct exec_insn *i, const LLVMValueRef *address)
+LLVMValueRef widened(struct compiler *c, const struct exec_insn *i, LLVMValueRef elements)
 {
-    LLVMBuilderRef b = c->builder;
+    const bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
+    return i->size < 4 ? LLVMBuildCast(c->builder, sign ? LLVMSExt : LLVMZExt, elements, c->row32, "") : elements;
+}
+
+void move_from(struct compiler *c, const struct exec_insn *i, const LLVMValueRef *address)
+{
     LLVMTypeRef type = LLVMVectorType(LLVMIntTypeInContext(c->context, 8 * i->size), HALF);
     LLVMValueRef half[2];
     for (unsigned h = 0; h < 2; h++) {
         half[h] = load_from(c, type, address[h], i->size);
         set_volatile(half[h]);
     }
-    LLVMValueRef value = join(c, half);
-    bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
-    if (i->size < 4)
-        value = LLVMBuildCast(b, sign ? LLVMSExt : LLVMZExt, value, c->row32, "");
-    row_write(c, i->d, access_bits(i), value);
+    row_write(c, i->d, access_bits(i), widened(c, i, join(c, half)));
 }
 
-static void move_to(struct compiler *c, const struct exec_insn *i, const LLVMValueRef *address)
+void move_to(struct compiler *c, const struct exec_insn *i, const LLVMValueRef *address)
 {
     LLVMTypeRef type = LLVMVectorType(LLVMIntTypeInContext(c->context, 8 * i->size), SG_LANES);
     LLVMValueRef value = row_read(c, i->s[1], access_bits(i));
@@ -98,12 +98,7 @@ static void move_to(struct compiler *c, const struct exec_insn *i, const LLVMVal
 
 /* ---- global memory ---- */
 
-struct window_place {
-    LLVMValueRef low, offset, rights; /* of the first byte: its address, the offset in the window; the window's table */
-};
-
-/* Does the window where the warp was last hold these bytes? */
-static LLVMValueRef in_window(struct compiler *c, struct window_place *p, unsigned bytes)
+LLVMValueRef in_window(struct compiler *c, struct window_place *p, unsigned bytes)
 {
     LLVMBuilderRef b = c->builder;
     LLVMValueRef window = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, near)), 8);
@@ -116,8 +111,7 @@ static LLVMValueRef in_window(struct compiler *c, struct window_place *p, unsign
     return both(c, begins, LLVMBuildICmp(b, LLVMIntUGE, left, constant_64(c, bytes), ""));
 }
 
-/* Of so few bytes that they lie in two granules at most. */
-static LLVMValueRef may(struct compiler *c, const struct window_place *p, unsigned bytes, unsigned rights)
+LLVMValueRef may_touch(struct compiler *c, const struct window_place *p, unsigned bytes, unsigned rights)
 {
     LLVMBuilderRef b = c->builder;
     LLVMValueRef shift = constant_64(c, SG_GRANULE_SHIFT);
@@ -139,6 +133,11 @@ static void find_halves(struct compiler *c, const struct exec_insn *i, unsigned 
     LLVMBuilderRef b = c->builder;
     const bool load = is_load(i->known) || i->known == EXEC_STRAIGHT_LOAD_VECTOR;
     unsigned bytes = each * HALF, rights = load ? SG_READ : SG_WRITE;
+    const struct row_shape shape = shape_of(c, i->s[0], ROW_64);
+    if (shape.kind == SHAPE_STEPS && shape.step == (int64_t)each) {
+        find_steps(c, i, each, rights, rare, address);
+        return;
+    }
     LLVMValueRef a = row_read(c, i->s[0], ROW_64), first[2];
     struct window_place p[2];
     for (unsigned h = 0; h < 2; h++) {
@@ -151,13 +150,15 @@ static void find_halves(struct compiler *c, const struct exec_insn *i, unsigned 
     LLVMBasicBlockRef found = block_new(c, "found"), allowed = block_new(c, "allowed");
     branch_mostly(c, both(c, usual, inside), found, rare);
     LLVMPositionBuilderAtEnd(b, found);
-    branch_mostly(c, both(c, may(c, &p[0], bytes, rights), may(c, &p[1], bytes, rights)), allowed, rare);
+    branch_mostly(c, both(c, may_touch(c, &p[0], bytes, rights), may_touch(c, &p[1], bytes, rights)), allowed, rare);
     LLVMPositionBuilderAtEnd(b, allowed);
 }
 
 static void global(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
 {
     LLVMValueRef address[2];
+    if (global_steps(c, i, rare, behind))
+        return;
     find_halves(c, i, i->size, rare, address);
     (access_is_store(i) ? move_to : move_from)(c, i, address);
     LLVMBuildBr(c->builder, behind);
@@ -178,7 +179,7 @@ static void global_vector(struct compiler *c, const struct exec_insn *i, LLVMBas
 
 /* ---- shared memory ---- */
 
-static LLVMValueRef fits(struct compiler *c, LLVMValueRef offset, unsigned bytes)
+LLVMValueRef fits_shared(struct compiler *c, LLVMValueRef offset, unsigned bytes)
 {
     LLVMValueRef size = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared_size)), 8);
     LLVMValueRef end = address_of(c, offset, bytes);
@@ -204,7 +205,7 @@ static struct shared_place shared_place_of(struct compiler *c, LLVMValueRef offs
 
 static LLVMValueRef both_fit(struct compiler *c, const struct shared_place *p, unsigned bytes)
 {
-    return both(c, p->aligned, both(c, fits(c, p->at[0], bytes), fits(c, p->at[1], bytes)));
+    return both(c, p->aligned, both(c, fits_shared(c, p->at[0], bytes), fits_shared(c, p->at[1], bytes)));
 }
 
 static void shared_load_same(struct compiler *c, const struct exec_insn *i, const struct shared_place *p)
@@ -222,6 +223,8 @@ static void shared(struct compiler *c, const struct exec_insn *i, LLVMBasicBlock
 {
     LLVMBuilderRef b = c->builder;
     bool narrow = i->flags & EXEC_ADDRESS_32, store = access_is_store(i);
+    if (shared_steps(c, i, rare, behind))
+        return;
     LLVMValueRef a = row_read(c, i->s[0], narrow ? ROW_32 : ROW_64);
     LLVMValueRef offsets = narrow ? a : LLVMBuildTrunc(b, a, c->row32, "");
     offsets = LLVMBuildAdd(b, offsets, splat(c, constant_32(c, (uint32_t)i->offset)), "");

@@ -3,6 +3,14 @@
 
 #include <string.h>
 
+void set_width(struct compiler *c, unsigned width)
+{
+    c->width = width;
+    c->row32 = LLVMVectorType(c->i32, width);
+    c->row64 = LLVMVectorType(c->i64, width);
+    c->floats = LLVMVectorType(LLVMFloatTypeInContext(c->context), width);
+}
+
 LLVMBasicBlockRef block_new(struct compiler *c, const char *name)
 {
     return LLVMAppendBasicBlockInContext(c->context, c->function, name);

@@ -5,6 +5,7 @@
  *   region.c      which instructions belong to a region
  *   rows.c        registers of the warp as values of 32 lanes
  *   live.c        which of them the function still reads from where on
+ *   shapes.c      rows of which one lane says all
  *   places.c      code for some lanes: where the others wait
  *   runs.c        code for many registers: some lanes after the other
  *   build.c       what they build instructions of LLVM with
@@ -17,6 +18,7 @@
  *   functions.c   other arithmetic: calls of the interpreter's functions
  *   exchanges.c   shuffles and votes of a full warp
  *   access.c      accesses of memory: the usual case inline
+ *   steps.c       where it is known how far lanes are apart
  *   vectors.c     vectors of global memory: elements change places
  *   atomics.c     atomic operations on shared memory
  *   lanes.c       and lane by lane in other cases; the interpreter does what is left
@@ -45,6 +47,9 @@
 /* Bits that each lane has in a row. A predicate has one: it is a mask of lanes, not a row. */
 enum row_bits { ROW_PREDICATE = 1, ROW_32 = 32, ROW_64 = 64 };
 
+/* What is known of a row's lanes: nothing yet; lane l has what lane 0 has, plus l times `step`; nothing. */
+struct row_shape { enum { SHAPE_NONE, SHAPE_STEPS, SHAPE_ANY } kind; int64_t step; };
+
 struct row_variable {
     exec_source at;                   /* frame or warp */
     enum row_bits bits;
@@ -54,6 +59,7 @@ struct row_variable {
     bool lasts;                       /* lanes that are at another place may need theirs */
     bool awaited;                     /* lanes that wait at a place of the region may */
     LLVMValueRef variable;
+    LLVMValueRef first;               /* lane 0, while the row is in steps; then the variable above does not count */
     LLVMValueRef held;                /* in a run: what it holds now; NULL: what the frame has */
     bool changed;                     /* and the frame has something else */
     bool raw;                         /* and any NaN in it may have any bits */
@@ -66,7 +72,7 @@ struct compiler {
     bool *in_region;                  /* per instruction */
     bool *target;                     /* per instruction of the region: branches of it lead there; if it has runs */
     bool has_runs;
-    unsigned width;                   /* lanes of a row: 32, or those of a round of a run */
+    unsigned width;                   /* lanes of a row: 32, those of a round of a run, or lane 0 alone */
     LLVMValueRef lane;                /* in a run: the first lane of the round */
     bool takes_raw, raw;              /* in a run: the instruction reads floats only; what it gives is raw */
     LLVMContextRef context;
@@ -88,10 +94,16 @@ struct compiler {
     uint32_t bucket[ROW_BUCKETS];     /* the first row of each, plus one */
     uint64_t *live;                   /* per instruction of the function a set of rows, of so many words */
     uint32_t live_words;
+    struct row_shape *shapes, *now;   /* or NULL: before each instruction, per row; of the one being written */
     bool failed;                      /* no memory */
 };
 
 static inline unsigned bucket_of(exec_source at) { return (unsigned)(at >> 2 ^ at >> 7) % ROW_BUCKETS; }
+/* Before the instruction. */
+static inline struct row_shape *shapes_at(const struct compiler *c, uint32_t k)
+{
+    return c->shapes + (size_t)k * c->row_count;
+}
 /* The first row of the bucket, in which the others are behind it; NULL: none. */
 static inline struct row_variable *row_first(const struct compiler *c, exec_source at)
 {
@@ -136,6 +148,8 @@ void rows_begin(struct compiler *);
 /* Stores what the region writes and the function may read from that instruction on. */
 void rows_end(struct compiler *, uint32_t k);
 LLVMValueRef row_read(struct compiler *, exec_source, enum row_bits);
+/* Lane 0 of a row that is in steps. */
+LLVMValueRef row_first_lane(struct compiler *, exec_source, enum row_bits);
 void row_write(struct compiler *, uint32_t d, enum row_bits, LLVMValueRef);
 /* What the instruction computes; lanes that do not take part keep what they have. */
 void row_put(struct compiler *, const struct exec_insn *, uint32_t d, enum row_bits, LLVMValueRef);
@@ -154,6 +168,16 @@ bool live_find(struct compiler *);
 bool live_at(const struct compiler *, uint32_t k, uint32_t row);
 /* Fills `lasts` and `awaited`. */
 void live_apart(struct compiler *);
+
+/* shapes.c. false: no memory. */
+bool shapes_find(struct compiler *);
+struct row_shape shape_of(const struct compiler *, exec_source, enum row_bits);
+/* Before and behind the code of the instruction. The second may write code. */
+void shapes_begin(struct compiler *, uint32_t k);
+void shapes_end(struct compiler *, uint32_t k);
+/* Writes the code of an instruction for lane 0, if that says all. leave_to, lanewise: as in run_emit(). */
+bool emit_in_steps(struct compiler *, uint32_t k, LLVMBasicBlockRef (*leave_to)(struct compiler *, uint32_t k),
+                   bool (*lanewise)(struct compiler *, const struct exec_insn *));
 
 /* places.c */
 /* Fills the places of the region. false: it has too many. */
@@ -190,6 +214,8 @@ void run_write(struct compiler *, struct row_variable *, LLVMValueRef);
 bool emit_region(struct compiler *, const char *name);
 
 /* build.c */
+/* So many lanes in a row. */
+void set_width(struct compiler *, unsigned width);
 /* Once for each function. */
 void build_begin(struct compiler *);
 LLVMBasicBlockRef block_new(struct compiler *, const char *name);

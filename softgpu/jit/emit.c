@@ -20,7 +20,11 @@ static LLVMBasicBlockRef leave_to(struct compiler *c, uint32_t k)
     LLVMBasicBlockRef here = LLVMGetInsertBlock(c->builder);
     c->leaves[k] = block_new(c, "leave");
     LLVMPositionBuilderAtEnd(c->builder, c->leaves[k]);
+    struct row_shape *now = c->now;
+    if (c->shapes)
+        c->now = shapes_at(c, k);
     rows_end(c, k);
+    c->now = now;
     if (c->places)
         put_place(c, k);
     LLVMBuildRet(c->builder, constant_64(c, c->places ? 0 : (uintptr_t)&c->wish->insns[k]));
@@ -199,6 +203,7 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
 {
     const struct exec_insn *i = &c->wish->insns[k];
     LLVMPositionBuilderAtEnd(c->builder, c->blocks[k]);
+    shapes_begin(c, k);
     const uint32_t behind = run_emit(c, k, leave_to, lanewise);
     if (behind != k) {
         count(c, behind - k);
@@ -208,15 +213,17 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
     if (i->straight != EXEC_STRAIGHT_REGION && i->straight != EXEC_STRAIGHT_HALT)
         count(c, 1);
     switch (i->straight) {
-    case EXEC_STRAIGHT_BRANCH: take(c, i); return k;
-    case EXEC_STRAIGHT_BRANCH_IF: (c->places ? take_if_some : take_if)(c, k); return k;
+    case EXEC_STRAIGHT_BRANCH: shapes_end(c, k); take(c, i); return k;
+    case EXEC_STRAIGHT_BRANCH_IF: shapes_end(c, k); (c->places ? take_if_some : take_if)(c, k); return k;
     case EXEC_STRAIGHT_REGION: break;
     case EXEC_STRAIGHT_HALT: halt(c, k); break;
     default:
-        if (!lanewise(c, i) && !run_store_emit(c, i) && !emit_access(c, i) && !emit_logic(c, i) &&
-            !emit_exchange(c, i) && !emit_atomic(c, i) && !emit_function(c, i))
+        if (!emit_in_steps(c, k, leave_to, lanewise) && !lanewise(c, i) && !run_store_emit(c, i) &&
+            !emit_access(c, i) && !emit_logic(c, i) && !emit_exchange(c, i) && !emit_atomic(c, i) &&
+            !emit_function(c, i))
             rows_step(c, i);
     }
+    shapes_end(c, k);
     LLVMBuildBr(c->builder, way_to(c, k + 1));
     return k;
 }
@@ -242,7 +249,7 @@ bool emit_region(struct compiler *c, const char *name)
         return false;
     if (c->places)
         live_apart(c);
-    if (c->failed)
+    if (c->failed || (!c->places && !c->has_runs && !shapes_find(c)))
         return false;
     rows_begin(c);
     lanes_begin(c);

@@ -217,6 +217,8 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code
     free(c.leaves);
     free(c.rows);
     free(c.live);
+    free(c.shapes);
+    free(c.now);
     return r;
 }
 

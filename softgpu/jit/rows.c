@@ -206,8 +206,7 @@ static void load_row(struct compiler *c, const struct row_variable *r)
 
 static void store_row(struct compiler *c, const struct row_variable *r)
 {
-    LLVMValueRef value = LLVMBuildLoad2(c->builder, type_of(c, r->bits), r->variable, "");
-    store_to(c, value, place_of(c, r->at), align_of(r->bits));
+    store_to(c, row_read(c, r->at, r->bits), place_of(c, r->at), align_of(r->bits));
 }
 
 void rows_begin(struct compiler *c)
@@ -217,6 +216,8 @@ void rows_begin(struct compiler *c)
         if (r->in_memory)
             continue;
         r->variable = LLVMBuildAlloca(c->builder, type_of(c, r->bits), "");
+        if (r->bits != ROW_PREDICATE)
+            r->first = LLVMBuildAlloca(c->builder, r->bits == ROW_64 ? c->i64 : c->i32, "");
         load_row(c, r);
     }
 }
@@ -240,13 +241,44 @@ static LLVMValueRef constant_row(const struct compiler *c, exec_source at, enum 
     return LLVMConstVector(values, SG_LANES);
 }
 
+LLVMValueRef row_first_lane(struct compiler *c, exec_source at, enum row_bits bits)
+{
+    LLVMTypeRef type = bits == ROW_64 ? c->i64 : c->i32;
+    const void *cells = (const void *)at;
+    if ((at & 3) == EXEC_BASE_ABSOLUTE)
+        return bits == ROW_64 ? constant_64(c, *(const uint64_t *)cells) : constant_32(c, *(const uint32_t *)cells);
+    if ((at & 3) == EXEC_BASE_WARP)
+        return load_from(c, type, place_of(c, at), 4);
+    return LLVMBuildLoad2(c->builder, type, find(c, at, bits)->first, "");
+}
+
+/* A row in steps, from its first lane. */
+static LLVMValueRef stepped(struct compiler *c, exec_source at, enum row_bits bits, int64_t step)
+{
+    LLVMValueRef steps[SG_LANES], first = row_first_lane(c, at, bits);
+    for (unsigned l = 0; l < SG_LANES; l++)
+        steps[l] = LLVMConstInt(LLVMTypeOf(first), (uint64_t)step * l, false);
+    return step ? LLVMBuildAdd(c->builder, splat(c, first), LLVMConstVector(steps, SG_LANES), "") : splat(c, first);
+}
+
+/* Lane 0 as a vector of one. */
+static LLVMValueRef alone(struct compiler *c, LLVMValueRef lane)
+{
+    return LLVMBuildBitCast(c->builder, lane, LLVMVectorType(LLVMTypeOf(lane), 1), "");
+}
+
 LLVMValueRef row_read(struct compiler *c, exec_source at, enum row_bits bits)
 {
     const bool fixed = (at & 3) == EXEC_BASE_ABSOLUTE;
+    if (c->width == 1)
+        return alone(c, row_first_lane(c, at, bits));
     if (c->width < SG_LANES)
         return run_read(c, fixed ? NULL : find(c, at, bits), at, bits);
     if (fixed)
         return constant_row(c, at, bits);
+    const struct row_shape shape = shape_of(c, at, bits);
+    if (shape.kind == SHAPE_STEPS)
+        return stepped(c, at, bits, shape.step);
     const struct row_variable *r = find(c, at, bits);
     if (r->in_memory)
         return load_from(c, type_of(c, bits), place_of(c, at), align_of(bits));
@@ -256,7 +288,9 @@ LLVMValueRef row_read(struct compiler *c, exec_source at, enum row_bits bits)
 void row_write(struct compiler *c, uint32_t d, enum row_bits bits, LLVMValueRef value)
 {
     struct row_variable *r = find(c, d | EXEC_BASE_FRAME, bits);
-    if (c->width < SG_LANES)
+    if (c->width == 1)
+        LLVMBuildStore(c->builder, LLVMBuildBitCast(c->builder, value, bits == ROW_64 ? c->i64 : c->i32, ""), r->first);
+    else if (c->width < SG_LANES)
         run_write(c, r, value);
     else if (r->in_memory)
         store_to(c, value, place_of(c, r->at), align_of(bits));

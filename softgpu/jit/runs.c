@@ -119,14 +119,6 @@ bool runs_find(struct compiler *c)
 
 /* ---- rows in a run ---- */
 
-static void set_width(struct compiler *c, unsigned width)
-{
-    c->width = width;
-    c->row32 = LLVMVectorType(c->i32, width);
-    c->row64 = LLVMVectorType(c->i64, width);
-    c->floats = LLVMVectorType(LLVMFloatTypeInContext(c->context), width);
-}
-
 static unsigned bytes_of(enum row_bits bits) { return bits == ROW_64 ? 8 : 4; }
 
 static unsigned align_of(const struct compiler *c, enum row_bits bits)

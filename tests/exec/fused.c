@@ -31,13 +31,15 @@ struct places {
     uint64_t *where;
     uint32_t *active;
     unsigned char *values;     /* 32 bytes for each thread */
+    uint32_t threads;
 };
 
 static struct places make_places(void)
 {
     enum { MAPPED = 192 << 20, GRANULE = 2 << 20 }; /* as harness.c has it */
     struct places p = { .out = gpu_alloc(OUT + SHARED), .where = gpu_alloc(THREADS * 8),
-                        .active = gpu_alloc(THREADS * 4), .values = gpu_alloc(THREADS * 32) };
+                        .active = gpu_alloc(THREADS * 4), .values = gpu_alloc(THREADS * 32),
+                        .threads = THREADS };
     uintptr_t begin = (uintptr_t)p.out & ~(uintptr_t)(GRANULE - 1);
     p.area = (unsigned char *)(begin + MAPPED - AREA);
     return p;
@@ -206,7 +208,7 @@ static void run(const struct places *p, unsigned module, const unsigned char *be
     memcpy(p->area, before, AREA);
     gpu_select(module);
     dup2(file, 2);
-    r->error = gpu_run("k", 1, THREADS, 4, ARG(p->out), ARG(p->where), ARG(p->active), ARG(p->values));
+    r->error = gpu_run("k", 1, p->threads, 4, ARG(p->out), ARG(p->where), ARG(p->active), ARG(p->values));
     dup2(terminal, 2);
     close(terminal);
     const ssize_t got = pread(file, r->log, sizeof r->log - 1, 0);
@@ -441,6 +443,117 @@ EXEC_TEST(arithmetic_is_as_general_handlers_do_it)
         gpu_reset();
     }
     assert_int_equal(faults[1], 0);
+}
+
+/* ---- lanes in steps ---- */
+
+/* r16 to r19 and a16 to a19 are in steps, mostly: sums and products of what differs by a constant from lane to lane. */
+static size_t line_of_steps(char *to, size_t size)
+{
+    static const char *const sources[] = { "%tid.x", "%tid.y", "%laneid", "%ctaid.x", "%ntid.x", "%nctaid.x" };
+    static const char *const twos[] = { "add.s32", "sub.s32", "mul.lo.s32", "and.b32", "min.s32", "max.u32",
+                                        "xor.b32" };
+    static const char *const wide[] = { "add.s64", "sub.s64", "mul.lo.s64", "or.b64", "xor.b64" };
+    static const uint32_t numbers[] = { 0, 1, 2, 3, 4, 7, 8, 12, 33, 64, 0x7fffffff, 0x80000000, 0xffffffff, 0x7ffffff0,
+                                        0xfffffff0, 0x10000000, 0x0fffffff };
+    const unsigned d = 16 + any(4), x = 16 + any(4), y = 16 + any(4);
+    const uint32_t n = numbers[any(sizeof numbers / sizeof *numbers)];
+    const char *extend = any(2) ? "s" : "u";
+    switch (any(20)) {
+    case 16: case 17: /* a lane between the first and the last one wraps, or nearly */
+        return (size_t)snprintf(to, size,
+                                "mov.u32 r%u, %%tid.x; add.u32 r%u, r%u, %u; mul.wide.%s32 a%u, r%u, %u;\n", d, d, d,
+                                (any(2) ? 0x80000000 : 0) - any(40), extend, d, d, n);
+    case 18:
+        return (size_t)snprintf(to, size, "mov.u32 r%u, %%tid.x; mul.lo.u32 r%u, r%u, %u; cvt.%s a%u, r%u;\n", d, d, d,
+                                any(2) ? n : 0x04000000 + any(0x01000000), any(2) ? "s64.s32" : "u64.u32", d, d);
+    case 19:
+        return (size_t)snprintf(to, size,
+                                "mov.u32 r%u, %%laneid; sub.u32 r%u, r%u, %u; mad.wide.%s32 a%u, r%u, %u, a%u;\n", d, d,
+                                d, any(34), extend, d, d, n, y);
+    case 0: case 1: return (size_t)snprintf(to, size, "mov.u32 r%u, %s;\n", d, sources[any(6)]);
+    case 2: return (size_t)snprintf(to, size, "mov.u32 r%u, %u;\n", d, n);
+    case 3: case 4: return (size_t)snprintf(to, size, "%s r%u, r%u, %u;\n", twos[any(7)], d, x, n);
+    case 5: return (size_t)snprintf(to, size, "%s r%u, r%u, r%u;\n", twos[any(7)], d, x, y);
+    case 6: return (size_t)snprintf(to, size, "mad.lo.s32 r%u, r%u, %u, r%u;\n", d, x, n, y);
+    case 7: return (size_t)snprintf(to, size, "shl.b32 r%u, r%u, %u;\n", d, x, any(33));
+    case 8: return (size_t)snprintf(to, size, "mul.wide.%s32 a%u, r%u, %u;\n", extend, d, x, n);
+    case 9: return (size_t)snprintf(to, size, "mad.wide.%s32 a%u, r%u, %u, a%u;\n", extend, d, x, n, y);
+    case 10: return (size_t)snprintf(to, size, "cvt.%s a%u, r%u;\n", any(2) ? "s64.s32" : "u64.u32", d, x);
+    case 11: return (size_t)snprintf(to, size, "%s a%u, a%u, a%u;\n", wide[any(5)], d, x, y);
+    case 12: return (size_t)snprintf(to, size, "cvt.u32.u64 r%u, a%u;\n", d, x);
+    case 13: return (size_t)snprintf(to, size, "shl.b64 a%u, a%u, %u;\n", d, x, any(65));
+    case 14: return (size_t)snprintf(to, size, "@p2 add.s32 r%u, r%u, %u; setp.lt.u32 p2, r%u, r%u;\n", d, x, n, x, y);
+    default: return (size_t)snprintf(to, size, "neg.s32 r%u, r%u; mov.b64 a%u, a%u;\n", d, x, x, y);
+    }
+}
+
+/* An access in steps of the area, which the parameter `where` names, or of shared memory. */
+static size_t access_in_steps(char *to, size_t size)
+{
+    const struct access *a = &accesses[any(sizeof accesses / sizeof *accesses)];
+    static const int steps[] = { 0, 1, 1, 1, 2, 3, 4, 5, 33, -1, -2 };
+    const int step = steps[any(sizeof steps / sizeof *steps)] * (int)a->size;
+    const int least = step < 0 ? -step * (WARP - 1) : 0, span = (step < 0 ? -step : step) * (WARP - 1) + (int)a->size,
+              room = (a->shared ? SHARED : AREA) - span;
+    int base = least + (room > 0 ? (int)any((uint32_t)room + 1) / (int)a->size * (int)a->size : 0);
+    if (room < 0 && any(8))                            /* of such accesses a few are enough */
+        return 0;
+    base += any(40) ? 0 : any(2) ? AREA : (int)(a->size / 2);
+    const char *mark = strchr(a->text, 'A');
+    const char *address = a->shared ? "mad.lo.s32 r15, r0, %d, r10; add.u32 r15, r15, %d;\n"
+                                    : "mul.wide.s32 a15, r0, %d; add.s64 a15, a15, a14; add.s64 a15, a15, %d;\n";
+    size_t n = (size_t)snprintf(to, size, address, step, base);
+    return n + (size_t)snprintf(to + n, size - n, "%s%.*s%s%s\n", any(6) ? "" : "@p1 ", (int)(mark - a->text), a->text,
+                                a->shared ? "r15" : "a15", mark + 1);
+}
+
+static const char *kernel_of_steps(void)
+{
+    static char ptx[2 * TEXT];
+    size_t n = (size_t)snprintf(ptx, sizeof ptx, "%sld.param.u64 a14, [where]; setp.lt.u32 p2, r4, r5;\n", START);
+    for (unsigned k = 16; k < 20; k++)
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "mov.u32 r%u, %%tid.x; cvt.u64.u32 a%u, r%u;\n", k, k, k);
+    if (any(2))
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "mov.u32 r20, 3;\nAGAIN:\n");
+    const bool loop = strstr(ptx, "AGAIN");
+    for (int part = 0; part < 3; part++) {
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "@%sp%u bra OVER%d;\n", any(2) ? "!" : "", 1 + any(2), part);
+        for (uint32_t k = 0; k < 8; k++)
+            n += any(4) ? line_of_steps(ptx + n, sizeof ptx - n) : access_in_steps(ptx + n, sizeof ptx - n);
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "OVER%d:\n", part);
+        n += line_of_steps(ptx + n, sizeof ptx - n);
+    }
+    for (unsigned k = 16; k < 20; k++)
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n,
+                              "mad.lo.u32 r4, r4, 77, r%u; mad.lo.u64 a8, a8, 77, a%u; xor.b32 r5, r5, r%u;\n", k, k,
+                              k);
+    (void)snprintf(ptx + n, sizeof ptx - n, "%s%s",
+                   loop ? "sub.u32 r20, r20, 1; setp.ne.u32 p3, r20, 0; @p3 bra AGAIN;\n" : "", END);
+    return ptx;
+}
+
+EXEC_TEST(lanes_in_steps_are_as_general_handlers_do_them)
+{
+    enum { KERNELS = 300, RUNS = 4 };
+    unsigned faults[2] = { 0, 0 };
+    for (unsigned k = 0; k < KERNELS / exec_share() + 1; k++) {
+        unsigned modules[2];
+        struct places p = make_places();
+        char what[32];
+        snprintf(what, sizeof what, "kernel of steps %u", k);
+        p.where = (uint64_t *)(void *)p.area;
+        p.threads = WARP;                              /* two would race for the area */
+        load_both(kernel_of_steps(), modules);
+        for (unsigned round = 0; round < RUNS; round++) {
+            for (unsigned t = 0; t < THREADS * 8; t++)
+                ((uint32_t *)(void *)p.values)[t] = any_word();
+            make_active(&p);
+            compare(&p, modules, what, faults);
+        }
+        gpu_reset();
+    }
+    assert_true(faults[0] > RUNS);
 }
 
 /* ---- what lanes do together ---- */

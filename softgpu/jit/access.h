@@ -1,0 +1,35 @@
+/* access.h: what accesses of memory share (access.c, steps.c). See compile.h. */
+#ifndef SOFTGPU_JIT_ACCESS_H
+#define SOFTGPU_JIT_ACCESS_H
+
+#include "softgpu/jit/compile.h"
+
+enum { HALF = SG_LANES / 2 };
+
+LLVMValueRef both(struct compiler *, LLVMValueRef, LLVMValueRef);
+LLVMValueRef is_aligned(struct compiler *, LLVMValueRef address, unsigned size);
+
+/* Of the first byte: its address, the offset in the window; the window's table. */
+struct window_place { LLVMValueRef low, offset, rights; };
+/* Does the window where the warp was last hold so many bytes from p->low? Fills the rest in. */
+LLVMValueRef in_window(struct compiler *, struct window_place *, unsigned bytes);
+/* Of so few bytes that they lie in two granules at most: may the device touch them so (enum sg_rights)? */
+LLVMValueRef may_touch(struct compiler *, const struct window_place *, unsigned bytes, unsigned rights);
+/* Do so many bytes of shared memory behind the offset exist? */
+LLVMValueRef fits_shared(struct compiler *, LLVMValueRef offset, unsigned bytes);
+
+/* Moves 16 lanes from or to each address. */
+void move_from(struct compiler *, const struct exec_insn *, const LLVMValueRef *address);
+void move_to(struct compiler *, const struct exec_insn *, const LLVMValueRef *address);
+/* A row of elements of the access's size, as registers have it. */
+LLVMValueRef widened(struct compiler *, const struct exec_insn *, LLVMValueRef elements);
+
+/* steps.c: where lanes are in steps of so many bytes, which are known. `each`: bytes of a lane. Goes on where the
+   access can be made, with the places of the halves; in `rare` where not. */
+void find_steps(struct compiler *, const struct exec_insn *, unsigned each, unsigned rights, LLVMBasicBlockRef rare,
+                LLVMValueRef *address);
+/* An access of lanes in other steps. false: there is no code for it, and nothing was written. */
+bool global_steps(struct compiler *, const struct exec_insn *, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind);
+bool shared_steps(struct compiler *, const struct exec_insn *, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind);
+
+#endif

@@ -1,0 +1,318 @@
+/*
+ * shapes.c: rows whose lanes differ by a constant: lane l has what lane 0 has, plus l times a step. Addresses mostly
+ * are such rows, and loop counters (step 0). Of these the code keeps lane 0 only, and computes one number instead of
+ * 32; accesses know without looking where their lanes are. Sums wrap as in the row; where a number of 32 bits becomes
+ * one of 64 and a lane between would wrap, the code ends before that, and the interpreter goes on.
+ *
+ * Which rows are so is found for each instruction from those before it, for code of full warps without runs. What the
+ * frame holds at the head is not known.
+ */
+#include "softgpu/jit/compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "softgpu/exec/fused.h"
+
+#define IS(name) EXEC_STRAIGHT_##name
+
+static const struct row_shape any = { SHAPE_ANY, 0 };
+static struct row_shape in_steps(int64_t step) { return (struct row_shape){ SHAPE_STEPS, step }; }
+
+/* ---- shapes of sources ---- */
+
+/* A constant that is the same in all lanes. */
+static bool is_constant(exec_source at, enum row_bits bits, int64_t *value)
+{
+    const void *cells = (const void *)at;
+    if ((at & 3) != EXEC_BASE_ABSOLUTE || !at)
+        return false;
+    for (unsigned l = 0; l < SG_LANES; l++) {
+        const int64_t cell = bits == ROW_64 ? ((const int64_t *)cells)[l] : ((const int32_t *)cells)[l];
+        if (l && cell != *value)
+            return false;
+        *value = cell;
+    }
+    return true;
+}
+
+/* A row of special registers (enum exec_special_row). */
+static struct row_shape special_shape(const struct compiler *c, exec_source at)
+{
+    const exec_source first = offsetof(struct exec_warp, special), place = at & ~(exec_source)3;
+    const exec_source row = (place - first) / sizeof(uint32_t[SG_LANES]);
+    if (place < first || row >= EXEC_ROW_COUNT)
+        return any;
+    if (row == EXEC_ROW_LANEID)
+        return in_steps(1);
+    if (row >= EXEC_ROW_NTID)
+        return in_steps(0);
+    return c->wish->in_line ? in_steps(row == EXEC_ROW_TID) : any;
+}
+
+static struct row_shape find_shape(const struct compiler *c, const struct row_shape *rows, exec_source at,
+                                   enum row_bits bits)
+{
+    int64_t value;
+    if ((at & 3) == EXEC_BASE_ABSOLUTE)
+        return is_constant(at, bits, &value) ? in_steps(0) : any;
+    if ((at & 3) == EXEC_BASE_WARP)
+        return special_shape(c, at);
+    for (const struct row_variable *r = row_first(c, at); r; r = r->next ? &c->rows[r->next - 1] : NULL)
+        if (r->at == at && r->bits == bits && !r->in_memory)
+            return rows[r - c->rows];
+    return any;
+}
+
+struct row_shape shape_of(const struct compiler *c, exec_source at, enum row_bits bits)
+{
+    return c->now ? find_shape(c, c->now, at, bits) : any;
+}
+
+/* ---- shapes of results ---- */
+
+/* Operations that have code for one lane. */
+static bool is_simple(uint8_t k)
+{
+    switch (k) {
+    case IS(COPY_32): case IS(COPY_64): case IS(ADD_32): case IS(ADD_64): case IS(SUB_32): case IS(SUB_64):
+    case IS(MUL_LO_32): case IS(MUL_LO_64): case IS(MAD_LO_32): case IS(MAD_LO_64): case IS(SHL_32): case IS(SHL_64):
+    case IS(SHR_U32): case IS(SHR_S32): case IS(SHR_U64): case IS(SHR_S64): case IS(AND_32): case IS(AND_64):
+    case IS(OR_32): case IS(OR_64): case IS(XOR_32): case IS(XOR_64): case IS(NOT_32): case IS(NEG_32): case IS(NEG_64):
+    case IS(MIN_S32): case IS(MAX_S32): case IS(MIN_U32): case IS(MAX_U32): case IS(MUL_WIDE_U32):
+    case IS(MUL_WIDE_S32): case IS(MAD_WIDE_U32): case IS(MAD_WIDE_S32): case IS(EXTEND_U32): case IS(EXTEND_S32):
+    case IS(CUT_64):
+        return true;
+    default: return false;
+    }
+}
+
+/* Does a row of 32 bits become one of 64? */
+static bool widens(uint8_t k)
+{
+    return k == IS(MUL_WIDE_U32) || k == IS(MUL_WIDE_S32) || k == IS(MAD_WIDE_U32) || k == IS(MAD_WIDE_S32) ||
+           k == IS(EXTEND_U32) || k == IS(EXTEND_S32);
+}
+static bool is_signed(uint8_t k) { return k == IS(MUL_WIDE_S32) || k == IS(MAD_WIDE_S32) || k == IS(EXTEND_S32); }
+
+static int64_t product(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+static int64_t sum(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+
+/* A step times a factor, which has to be known unless the step is 0. */
+static bool scaled(const struct exec_insn *i, const struct arithmetic_form *form, const struct row_shape *s,
+                   int64_t *step)
+{
+    int64_t factor;
+    const unsigned by = s[0].step ? 1 : 0;
+    *step = 0;
+    if (!s[0].step && !s[1].step)
+        return true;
+    if (s[by].step || !is_constant(i->s[by], form->s[by], &factor))
+        return false;
+    if (form->s[by] == ROW_32 && widens(i->known) && !is_signed(i->known))
+        factor = (uint32_t)factor;
+    *step = product(s[!by].step, factor);
+    return true;
+}
+
+/* Of sources that all are in steps, of which not all are 0. */
+static struct row_shape moved(const struct exec_insn *i, const struct arithmetic_form *form, const struct row_shape *s)
+{
+    int64_t step;
+    switch (i->known) {
+    case IS(COPY_32): case IS(COPY_64): case IS(EXTEND_U32): case IS(EXTEND_S32): case IS(CUT_64): return s[0];
+    case IS(ADD_32): case IS(ADD_64): return in_steps(sum(s[0].step, s[1].step));
+    case IS(SUB_32): case IS(SUB_64): return in_steps(sum(s[0].step, -s[1].step));
+    case IS(NEG_32): case IS(NEG_64): return in_steps(-s[0].step);
+    case IS(MUL_LO_32): case IS(MUL_LO_64): case IS(MUL_WIDE_U32): case IS(MUL_WIDE_S32):
+        return scaled(i, form, s, &step) ? in_steps(step) : any;
+    case IS(MAD_LO_32): case IS(MAD_LO_64): case IS(MAD_WIDE_U32): case IS(MAD_WIDE_S32):
+        return scaled(i, form, s, &step) ? in_steps(sum(step, s[2].step)) : any;
+    case IS(SHL_32): case IS(SHL_64): {
+        int64_t by;
+        const int64_t bits = i->known == IS(SHL_32) ? 32 : 64;
+        if (s[1].step || !is_constant(i->s[1], ROW_32, &by) || by < 0 || by >= bits)
+            return any;
+        return in_steps((int64_t)((uint64_t)s[0].step << by));
+    }
+    default: return any;
+    }
+}
+
+/* The shape of the one row that the instruction writes, if there is code for one lane. */
+static struct row_shape result_shape(const struct compiler *c, const struct exec_insn *i, const struct row_shape *rows)
+{
+    const struct arithmetic_form *form = arithmetic_form_of(i);
+    struct row_shape s[3] = { { SHAPE_STEPS, 0 }, { SHAPE_STEPS, 0 }, { SHAPE_STEPS, 0 } };
+    bool uniform = true;
+    if (i->straight == EXEC_STRAIGHT_GUARDED)
+        return any;
+    if (i->known == IS(PARAM))
+        return in_steps(0);
+    if (!form || !is_simple(i->known))
+        return any;
+    for (unsigned k = 0; k < 3; k++) {
+        if (form->s[k])
+            s[k] = find_shape(c, rows, i->s[k], form->s[k]);
+        if (s[k].kind != SHAPE_STEPS)
+            return any;
+        uniform &= !s[k].step;
+    }
+    struct row_shape d = uniform ? in_steps(0) : moved(i, form, s);
+    if (form->d == ROW_32)
+        d.step = (int32_t)d.step;
+    return d;
+}
+
+/* ---- what an instruction changes ---- */
+
+static void set_shape(const struct compiler *c, struct row_shape *rows, uint32_t d, struct row_shape shape)
+{
+    const exec_source at = d | EXEC_BASE_FRAME;
+    for (const struct row_variable *r = row_first(c, at); r; r = r->next ? &c->rows[r->next - 1] : NULL)
+        if (r->at == at)
+            rows[r - c->rows] = r->in_memory || r->bits == ROW_PREDICATE ? any : shape;
+}
+
+static void forget(const struct compiler *c, struct row_shape *rows)
+{
+    for (uint32_t k = 0; k < c->row_count; k++)
+        rows[k] = any;
+}
+
+/* rows: before the instruction; then behind it. */
+static void change(const struct compiler *c, const struct exec_insn *i, struct row_shape *rows)
+{
+    const struct exec_vector *v = i->extra;
+    const struct exec_pieces *p = i->extra;
+    const uint8_t known = i->known;
+    if (i->flags & EXEC_LABEL || i->straight == IS(REGION) || i->straight == IS(HALT))
+        return;
+    if (known == IS(NONE) || known == IS(CONTROL) || known == IS(GUARDED)) {
+        forget(c, rows);
+        return;
+    }
+    for (unsigned k = 0; known == IS(LOAD_VECTOR) && k < i->vector; k++)
+        set_shape(c, rows, v->to[k], any);
+    for (unsigned k = 0; known == IS(SPLIT) && k < 2; k++)
+        if (!p->sink[k])
+            set_shape(c, rows, p->to[k], any);
+    set_shape(c, rows, i->d, result_shape(c, i, rows));
+}
+
+/* ---- for all instructions ---- */
+
+
+/* Joins what holds on one way to the instruction with what was known. true: that has changed it. */
+static bool join(struct compiler *c, uint32_t k, const struct row_shape *rows)
+{
+    struct row_shape *known = shapes_at(c, k);
+    bool more = false;
+    for (uint32_t row = 0; row < c->row_count; row++) {
+        struct row_shape x = known[row];
+        if (x.kind == SHAPE_NONE)
+            x = rows[row];
+        else if (x.kind == SHAPE_STEPS && (rows[row].kind != SHAPE_STEPS || rows[row].step != x.step))
+            x = any;
+        more |= x.kind != known[row].kind;
+        known[row] = x;
+    }
+    return more;
+}
+
+/* Calls act for each instruction that may come next. */
+static bool for_each_next(const struct compiler *c, uint32_t k, bool (*act)(struct compiler *, uint32_t,
+                                                                            const struct row_shape *),
+                          const struct row_shape *rows)
+{
+    const struct exec_insn *i = &c->wish->insns[k];
+    struct compiler *own = (struct compiler *)(uintptr_t)c;
+    bool more = false;
+    if (i->straight == IS(BRANCH) || i->straight == IS(BRANCH_IF))
+        more |= act(own, (uint32_t)(i->target - c->wish->insns), rows);
+    if (i->straight != IS(BRANCH) && k + 1 < c->wish->count)
+        more |= act(own, k + 1, rows);
+    return more;
+}
+
+bool shapes_find(struct compiler *c)
+{
+    struct row_shape *rows = calloc(c->row_count + 1u, sizeof *rows);
+    c->shapes = calloc((size_t)c->wish->count * c->row_count + 1u, sizeof *c->shapes);
+    c->now = calloc(c->row_count + 1u, sizeof *c->now);
+    if (rows && c->shapes && c->now) {
+        forget(c, shapes_at(c, c->wish->head));
+        for (bool more = true; more;) {
+            more = false;
+            for (uint32_t k = c->wish->head; k < c->wish->count; k++) {
+                if (!c->in_region[k] || (c->row_count && shapes_at(c, k)->kind == SHAPE_NONE))
+                    continue;
+                memcpy(rows, shapes_at(c, k), c->row_count * sizeof *rows);
+                change(c, &c->wish->insns[k], rows);
+                more |= for_each_next(c, k, join, rows);
+            }
+        }
+    }
+    free(rows);
+    return rows && c->shapes && c->now;
+}
+
+/* ---- while code is written ---- */
+
+void shapes_begin(struct compiler *c, uint32_t k)
+{
+    if (c->shapes)
+        memcpy(c->now, shapes_at(c, k), c->row_count * sizeof *c->now);
+}
+
+/* The row goes to its variable where the instruction k needs it there. */
+static bool store_for(struct compiler *c, uint32_t k, const struct row_shape *rows)
+{
+    const struct row_shape *wanted = shapes_at(c, k);
+    for (uint32_t row = 0; row < c->row_count; row++)
+        if (rows[row].kind == SHAPE_STEPS && wanted[row].kind == SHAPE_ANY)
+            LLVMBuildStore(c->builder, row_read(c, c->rows[row].at, c->rows[row].bits), c->rows[row].variable);
+    return false;
+}
+
+void shapes_end(struct compiler *c, uint32_t k)
+{
+    if (!c->shapes)
+        return;
+    change(c, &c->wish->insns[k], c->now);
+    for_each_next(c, k, store_for, c->now);
+}
+
+/* Do all lanes of the source, which becomes one of 64 bits, stay in range? Goes on where they do. */
+static void check_range(struct compiler *c, uint32_t k, const struct exec_insn *i, exec_source at,
+                        LLVMBasicBlockRef (*leave_to)(struct compiler *, uint32_t))
+{
+    LLVMBuilderRef b = c->builder;
+    const int64_t step = shape_of(c, at, ROW_32).step;
+    const bool sign = is_signed(i->known);
+    if (!step)
+        return;
+    LLVMValueRef first = LLVMBuildCast(b, sign ? LLVMSExt : LLVMZExt, row_first_lane(c, at, ROW_32), c->i64, ""),
+                 last = address_of(c, first, (uint64_t)product(step, SG_LANES - 1));
+    LLVMValueRef low = LLVMBuildTrunc(b, last, c->i32, ""), again = LLVMBuildCast(b, sign ? LLVMSExt : LLVMZExt, low,
+                                                                                  c->i64, "");
+    LLVMBasicBlockRef right = block_new(c, "right");
+    branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, last, again, ""), right, leave_to(c, k));
+    LLVMPositionBuilderAtEnd(b, right);
+}
+
+bool emit_in_steps(struct compiler *c, uint32_t k, LLVMBasicBlockRef (*leave_to)(struct compiler *, uint32_t),
+                   bool (*lanewise)(struct compiler *, const struct exec_insn *))
+{
+    const struct exec_insn *i = &c->wish->insns[k];
+    if (!c->shapes || result_shape(c, i, c->now).kind != SHAPE_STEPS)
+        return false;
+    const struct arithmetic_form *form = arithmetic_form_of(i);
+    for (unsigned n = 0; widens(i->known) && n < 2; n++)
+        if (form->s[n] == ROW_32)
+            check_range(c, k, i, i->s[n], leave_to);
+    set_width(c, 1);
+    lanewise(c, i);
+    set_width(c, SG_LANES);
+    return true;
+}

@@ -1,0 +1,163 @@
+/*
+ * steps.c: accesses of full warps whose lanes are a known number of bytes apart (shapes.c): lane 0 says where all are.
+ * Side by side, or in small steps, they are a few loads whose elements change places; at one place, they are one load.
+ */
+#include "softgpu/jit/access.h"
+
+enum { PIECE = 16, PIECES_MOST = 4, LAST = SG_LANES - 1 };
+
+static void go_on_if(struct compiler *c, LLVMValueRef condition, LLVMBasicBlockRef rare)
+{
+    LLVMBasicBlockRef right = block_new(c, "right");
+    branch_mostly(c, condition, right, rare);
+    LLVMPositionBuilderAtEnd(c->builder, right);
+}
+
+/* ---- global memory ---- */
+
+/* Goes on where all bytes from lane 0's place on may be touched. Returns that place. */
+static LLVMValueRef find_first(struct compiler *c, const struct exec_insn *i, unsigned align, unsigned bytes,
+                               unsigned rights, LLVMBasicBlockRef rare)
+{
+    struct window_place p = { .low = address_of(c, row_first_lane(c, i->s[0], ROW_64), (uint64_t)i->offset) };
+    go_on_if(c, both(c, in_window(c, &p, bytes), is_aligned(c, p.low, align)), rare);
+    go_on_if(c, may_touch(c, &p, bytes, rights), rare);
+    return p.low;
+}
+
+void find_steps(struct compiler *c, const struct exec_insn *i, unsigned each, unsigned rights, LLVMBasicBlockRef rare,
+                LLVMValueRef *address)
+{
+    address[0] = find_first(c, i, each, SG_LANES * each, rights, rare);
+    address[1] = address_of(c, address[0], HALF * each);
+}
+
+static LLVMValueRef load_one(struct compiler *c, const struct exec_insn *i, LLVMTypeRef type, LLVMValueRef at)
+{
+    LLVMValueRef value = load_from(c, type, at, i->size);
+    LLVMSetVolatile(value, true);
+    return value;
+}
+
+static LLVMTypeRef element_of(const struct compiler *c, const struct exec_insn *i)
+{
+    return LLVMIntTypeInContext(c->context, 8u * i->size);
+}
+
+/* All lanes load one element. */
+static void load_same(struct compiler *c, const struct exec_insn *i, LLVMValueRef at)
+{
+    const bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
+    LLVMValueRef value = load_one(c, i, element_of(c, i), at);
+    if (i->size < 4)
+        value = LLVMBuildCast(c->builder, sign ? LLVMSExt : LLVMZExt, value, c->i32, "");
+    row_write(c, i->d, access_bits(i), splat(c, value));
+}
+
+/* Bytes from the first element of a group of lanes, whose elements fill a piece, to the end of the last piece that has
+   one of its elements. */
+static unsigned group_bytes(const struct exec_insn *i, unsigned step)
+{
+    const unsigned lanes = PIECE / i->size, bytes = (lanes - 1) * step + i->size;
+    return (bytes + PIECE - 1) / PIECE * PIECE;
+}
+
+/* The elements of so many lanes, which lie in these pieces. */
+static LLVMValueRef pick_elements(struct compiler *c, const struct exec_insn *i, unsigned step, LLVMValueRef at)
+{
+    const unsigned lanes = PIECE / i->size, pieces = group_bytes(i, step) / PIECE;
+    LLVMTypeRef type = LLVMVectorType(element_of(c, i), lanes);
+    LLVMValueRef all = LLVMGetUndef(type), which[PIECE];
+    for (unsigned p = 0; p < pieces; p++) {
+        LLVMValueRef piece = load_one(c, i, type, address_of(c, at, p * PIECE));
+        for (unsigned l = 0; l < lanes; l++) {
+            const unsigned from = l * step / i->size;
+            which[l] = constant_32(c, from / lanes == p ? lanes + from % lanes : l);
+        }
+        all = LLVMBuildShuffleVector(c->builder, all, piece, LLVMConstVector(which, lanes), "");
+    }
+    return all;
+}
+
+static void load_spread(struct compiler *c, const struct exec_insn *i, unsigned step, LLVMValueRef at)
+{
+    const unsigned lanes = PIECE / i->size, groups = SG_LANES / lanes;
+    LLVMValueRef group[SG_LANES];
+    for (unsigned g = 0; g < groups; g++)
+        group[g] = pick_elements(c, i, step, address_of(c, at, g * lanes * step));
+    row_write(c, i->d, access_bits(i), widened(c, i, vectors_join(c, group, groups)));
+}
+
+bool global_steps(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
+{
+    const struct row_shape shape = shape_of(c, i->s[0], ROW_64);
+    const int64_t step = shape.step;
+    if (shape.kind != SHAPE_STEPS || access_is_store(i))
+        return false;
+    if (!step)
+        load_same(c, i, find_first(c, i, i->size, i->size, SG_READ, rare));
+    else if (step > i->size && step <= PIECES_MOST * i->size && step % i->size == 0) {
+        const unsigned lanes = PIECE / i->size, by = (unsigned)step,
+                       bytes = (SG_LANES - lanes) * by + group_bytes(i, by);
+        load_spread(c, i, by, find_first(c, i, i->size, bytes, SG_READ, rare));
+    } else
+        return false;
+    LLVMBuildBr(c->builder, behind);
+    return true;
+}
+
+/* ---- shared memory: elements of 32 bits ---- */
+
+static void load_each(struct compiler *c, const struct exec_insn *i, int64_t step, LLVMValueRef at)
+{
+    LLVMValueRef row = LLVMGetUndef(c->row32);
+    for (unsigned l = 0; l < SG_LANES; l++)
+        row = LLVMBuildInsertElement(c->builder, row,
+                                     load_one(c, i, c->i32, address_of(c, at, (uint64_t)(step * (int64_t)l))),
+                                     constant_32(c, l), "");
+    row_write(c, i->d, ROW_32, row);
+}
+
+static void store_each(struct compiler *c, const struct exec_insn *i, int64_t step, LLVMValueRef at)
+{
+    LLVMValueRef row = row_read(c, i->s[1], ROW_32);
+    for (unsigned l = 0; l < SG_LANES; l++) {
+        LLVMValueRef value = LLVMBuildExtractElement(c->builder, row, constant_32(c, l), "");
+        LLVMSetVolatile(store_to(c, value, address_of(c, at, (uint64_t)(step * (int64_t)l)), 4), true);
+    }
+}
+
+bool shared_steps(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
+{
+    LLVMBuilderRef b = c->builder;
+    const enum row_bits bits = i->flags & EXEC_ADDRESS_32 ? ROW_32 : ROW_64;
+    const struct row_shape shape = shape_of(c, i->s[0], bits);
+    const int64_t step = (int32_t)shape.step, span = (step < 0 ? -step : step) * LAST;
+    const bool store = access_is_store(i);
+    if (shape.kind != SHAPE_STEPS || step % 4 || (store && !step) || span > (int64_t)EXEC_SHARED_OFFSET)
+        return false;
+    LLVMValueRef first = row_first_lane(c, i->s[0], bits);
+    if (bits == ROW_64)
+        first = LLVMBuildTrunc(b, first, c->i32, "");
+    first = LLVMBuildAdd(b, first, constant_32(c, (uint32_t)i->offset), "");
+    LLVMValueRef offset = LLVMBuildZExt(b, first, c->i64, ""),
+                 low = address_of(c, offset, step < 0 ? (uint64_t)-span : 0); /* below 0 it is far too large */
+    LLVMValueRef size = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared_size)), 8);
+    LLVMValueRef inside = both(c, fits_shared(c, low, (unsigned)span + 4), LLVMBuildICmp(b, LLVMIntULT, low, size, ""));
+    go_on_if(c, both(c, inside, is_aligned(c, first, 4)), rare);
+    LLVMValueRef base = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared)), 8),
+                 at = LLVMBuildAdd(b, base, offset, "");
+    const LLVMValueRef half[2] = { at, address_of(c, at, 4 * HALF) };
+    if (step == 4)
+        (store ? move_to : move_from)(c, i, half);
+    else if (store)
+        store_each(c, i, step, at);
+    else if (!step)
+        load_same(c, i, at);
+    else
+        load_each(c, i, step, at);
+    if (!store)
+        note_read(c, i);
+    LLVMBuildBr(b, behind);
+    return true;
+}
