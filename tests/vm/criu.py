@@ -9,7 +9,6 @@
 criu needs a kernel that it knows: the guests' is Debian's own.
 """
 import argparse
-import glob
 import os
 import shutil
 import socket
@@ -23,28 +22,7 @@ from host import Host, Tap
 from testlib import until
 
 MODULES = "nf_tables unix_diag inet_diag tcp_diag udp_diag raw_diag netlink_diag af_packet_diag tun veth"
-TREE = os.path.join(guest.MADE, "modules")
 FROZEN, IMAGES = "/tmp/flyt-frozen", "/tmp/images"
-
-
-def modules():
-    """The kernel's modules, where guests see them. Why not, or None."""
-    packages = glob.glob(f"{guest.MADE}/packages/*.deb")
-    if os.path.isdir(f"{TREE}/lib/modules"):
-        return None
-    if not packages:
-        return "the packages of the guests' kernel are gone: remove build/vm"
-    made = tempfile.mkdtemp(prefix="modules.", dir=guest.MADE)
-    for package in packages:
-        subprocess.run(["dpkg", "-x", package, made], check=True)
-    version, = os.listdir(f"{made}/lib/modules")
-    subprocess.run(["/sbin/depmod", "-b", made, version], check=True)
-    os.chmod(made, 0o755)
-    try:
-        os.rename(made, TREE)
-    except OSError:                             # another one was quicker
-        shutil.rmtree(made)
-    return None
 
 
 def documented():
@@ -67,7 +45,7 @@ class Bed:
         if self.machine:
             self.machine.kill()
         self.machine = guest.Guest("one", memory=640, writable=True)
-        self.machine.must(f"modprobe -d {TREE} -a {MODULES}")
+        self.machine.must(f"modprobe -d {guest.TREE} -a {MODULES}")
         self.host.join(self.machine, self.configuration)
 
     def start(self):
@@ -225,7 +203,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="bin")
     bindir = os.path.abspath(parser.parse_args().bin)
-    why = guest.made() or modules() or (None if shutil.which("criu", path="/usr/sbin:/usr/bin") else
+    why = guest.made() or guest.modules() or (None if shutil.which("criu", path="/usr/sbin:/usr/bin") else
                                         "there is no criu here (tools/setup --for check installs it)")
     if why:
         print(f"1..0 # SKIP {why}")

@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.join(REPO, "tests/lib"))
 import testlib  # noqa: E402
 
 MADE = os.path.join(REPO, "build/vm")
+TREE = os.path.join(MADE, "modules")          # modules() fills it
 ACCELERATION = {"tcg": ("-accel", "tcg,thread=multi", "-cpu", "max"), "kvm": ("-accel", "kvm", "-cpu", "host")}
 BOOT_SECONDS, COMMAND_SECONDS = 100, 60
 TAIL = 16                                       # MiB
@@ -26,6 +27,26 @@ def made():
     """None; or why no guest can be had here."""
     done = subprocess.run([os.path.join(REPO, "tests/vm/make-guest")], capture_output=True, text=True, timeout=300)
     return None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["make-guest failed"])[-1]
+
+
+def modules():
+    """The kernel's modules, where guests see them. Why not, or None."""
+    packages = glob.glob(f"{MADE}/packages/*.deb")
+    if os.path.isdir(f"{TREE}/lib/modules"):
+        return None
+    if not packages:
+        return "the packages of the guests' kernel are gone: remove build/vm"
+    made = tempfile.mkdtemp(prefix="modules.", dir=MADE)
+    for package in packages:
+        subprocess.run(["dpkg", "-x", package, made], check=True)
+    version, = os.listdir(f"{made}/lib/modules")
+    subprocess.run(["/sbin/depmod", "-b", made, version], check=True)
+    os.chmod(made, 0o755)
+    try:
+        os.rename(made, TREE)
+    except OSError:                             # another one was quicker
+        shutil.rmtree(made)
+    return None
 
 
 def accelerator():
@@ -60,9 +81,10 @@ class Guest:
     """shared: (path, bytes) of the memory of an ivshmem device; QEMU makes the file if it is not there. ours: the same
     of a part of the guest's own memory, which its kernel leaves alone and shows as a dax device. root: what small_root
     made, in place of the host's files. state: a file that `save` wrote; QEMU saves no guest that sees the
-    host's files."""
+    host's files. cable: (path of a socket, "on" or "off"): a second network card, whose cable leads to the guest that
+    has the same path and the other word; the one with "on" is started first."""
 
-    def __init__(self, name, memory=192, shared=None, ours=None, root=None, state=None, writable=False):
+    def __init__(self, name, memory=192, shared=None, ours=None, root=None, state=None, writable=False, cable=None):
         self.name, self.folder = name, tempfile.mkdtemp(prefix="flyt-vm.")
         self.console = os.path.join(self.folder, "console")
         words = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-name", name,
@@ -82,6 +104,10 @@ class Guest:
             path, size = shared
             words += ["-object", f"memory-backend-file,id=flyt,mem-path={path},size={size},share=on",
                       "-device", "ivshmem-plain,memdev=flyt,master=on"]
+        if cable:
+            path, serves = cable
+            words += ["-netdev", f"stream,id=cable,server={serves},addr.type=unix,addr.path={path}", "-device",
+                      f"virtio-net-pci,netdev=cable,romfile=,mac=52:54:00:77:00:{1 if serves == 'on' else 2:02d}"]
         if state:
             words += ["-incoming", f"exec:cat {state}"]
         self.began = time.monotonic()

@@ -8,6 +8,7 @@ build/cuda/vm_copies: tests/vm/copies.cu $(CUDA_CHECK)
 $(BUILD)/tests/vm_%: tests/vm/%.py tests/vm/guest.py tests/vm/host.py tests/vm/memory.py $(VM_PROGRAMS) | $(PROGRAMS)
 	$(call script,tests/vm/$*.py --bin $(BIN))
 ifeq ($(FLAVOUR),plain)
-LONG_TESTS += $(BUILD)/tests/vm_criu@600 tests/vm/libvirt.py@300 $(BUILD)/tests/vm_guide@900
+LONG_TESTS += $(BUILD)/tests/vm_criu@600 tests/vm/libvirt.py@300 $(BUILD)/tests/vm_guide@900 \
+              "tests/vm/rdma.py --bin $(BIN)@600"
 TESTS += $(BUILD)/tests/vm_rpc@240 $(BUILD)/tests/vm_memory@300 $(BUILD)/tests/vm_cluster@300
 endif
