@@ -22,9 +22,9 @@
  * The receiver says how far it has read (ACK). So UCX touches no memory but the rings: a link may fail, and its
  * transfers end, while UCX is still at work.
  *
- * Threads. Where a card has two threads, each has a worker: what is called a card here. One mutex protects the worker and
- * all channels on it. Only its thread makes progress and receives; any thread may send. It is the last lock: no other
- * one is taken under it.
+ * Threads. Where a card has two threads, each has a worker: that is what is called a card here. One mutex protects the
+ * worker and all channels on it. Only its thread makes progress and receives; any thread may send. It is the last lock:
+ * no other one is taken under it.
  */
 #ifndef FLYT_COMM_UCX_UCX_H
 #define FLYT_COMM_UCX_UCX_H
