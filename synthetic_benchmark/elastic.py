@@ -77,8 +77,9 @@ def phases(cluster, rounds, count, mib):
 
 
 def run(options, name, words, mib):
+    memory = f"{2 * mib + 1024}M"
     with tempfile.TemporaryDirectory(prefix="flyt-elastic.") as folder, \
-            Local(options.bin, os.path.join(folder, "cluster"), "--nodes", "2", "--memory", f"{2 * mib + 1024}M") as cluster:
+            Local(options.bin, os.path.join(folder, "cluster"), "--nodes", "2", "--memory", memory) as cluster:
         cluster.ctl("vm", "set", "local", "--sms", "2", "--memory", f"{mib + 320}M")
         program = [os.path.join(options.bin, "flyt-run"), os.path.join(options.programs, name), *words]
         rounds = Rounds(program, cluster.env)

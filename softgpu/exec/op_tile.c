@@ -65,10 +65,10 @@ static void run_transfer(struct exec_warp *w, const struct exec_insn *i)
 /* --- ldmatrix, stmatrix, movmatrix: matrices of 8 by 8 elements of 16 bits, and those of bytes --- */
 
 /* What lies in the 16 bytes of a row in memory. In registers it is 16 bytes in any case. */
-enum source { SOURCE_PLAIN, SOURCE_6_BITS, SOURCE_4_BITS };
+enum tile_source { SOURCE_PLAIN, SOURCE_6_BITS, SOURCE_4_BITS };
 struct tiles {
     unsigned count;
-    enum source source;
+    enum tile_source source;
     uint32_t to[4];
     exec_source from[4];
 };
@@ -82,7 +82,7 @@ static void tile_place(unsigned row, unsigned column, bool transposed, unsigned 
 }
 
 /* 16 numbers of 4 or 6 bits, one behind the other, to a byte each. */
-static void widen(unsigned char line[16], enum source source)
+static void widen(unsigned char line[16], enum tile_source source)
 {
     unsigned char packed[16];
     unsigned bits = source == SOURCE_6_BITS ? 6 : 4;

@@ -29,8 +29,8 @@ static unsigned any(unsigned below)
 
 struct state { uint8_t bytes[OBJECTS][SIZE]; };
 
-/* Pieces of any size, or of one to three times GRID, so that pieces of two files are often the same. Of a step behind the
-   first, what is as it was is kept. base NULL: a whole one. */
+/* Pieces of any size, or of one to three times GRID, so that pieces of two files are often the same. Of a step behind
+   the first, what is as it was is kept. base NULL: a whole one. */
 static int write_step(const struct state *now, const struct state *before, const char *id, const char *base,
                       const struct checkpoint_seal *seal)
 {

@@ -16,8 +16,8 @@
 # shows: many-gpus: a synchronous copy between two devices comes behind all work of both; peer copies between variables
 #   whose addresses are equal at two servers are between those of the devices that they name
 # shows: many-gpus: kernels of GPUs of several servers use the same pinned memory, and wait for what the program and
-#   each other write there, where all servers are reached over a network; a kernel behind an event of another server sees
-#   what the kernels before the event wrote, and what copies in between did
+#   each other write there, where all servers are reached over a network; a kernel behind an event of another server
+#   sees what the kernels before the event wrote, and what copies in between did
 # shows: many-gpus: graphs with captured copies between several servers, also of variables whose addresses are equal
 # shows: many-gpus: UUIDs and PCI ids of GPUs of several servers differ
 # shows: many-gpus: a link that is cut, or that the administrator has not allowed, costs no copy: bytes then pass
