@@ -4,9 +4,9 @@
     bench.py [--bin DIR] [--limits PROGRAM] [--reps N] [--only SECTION,...] [--results DIR] [--quick | --smoke]
 
 Sections: calls, launches, copies, sweep, clients, start, steps, memory, apps, link, backlog, switches, originals,
-moves. A figure is the median over the repetitions, which take turns; a ratio is taken within each repetition. Exit
-status 1: a count or a result was wrong, or a program failed (a figure that misses its target is shown, and is not an
-error). --smoke: everything but moves once, very small; results are not kept.
+moves, recovery. A figure is the median over the repetitions, which take turns; a ratio is taken within each repetition.
+Exit status 1: a count or a result was wrong, or a program failed (a figure that misses its target is shown, and is no
+error). --smoke: everything but moves and recovery once, very small; results are not kept.
 """
 import argparse
 import json
@@ -25,6 +25,7 @@ sys.path.insert(0, HERE)
 import measure
 import moving
 import plot
+import recovering
 from measure import Local, Problem, Server
 
 M = 1 << 20
@@ -66,19 +67,26 @@ TARGETS = [
     ("grow_usable_ms", "memory that was added to a share is used, ms", 10, -1),
     ("checkpoint_ratio", "bytes of a checkpoint per second ÷ min(zstd -1, disk)", 0.8, 1),
     ("checkpoint_changes_ratio", "5 % of the memory changed: bytes of the file ÷ of the whole one", 0.1, -1),
+    ("recovery_training_ratio", "training with a checkpoint each second ÷ without", 1.05, -1),
+    ("recovery_back_s", "1 GiB is back behind the loss of the worker, s", 5, -1),
+    ("recovery_read_ratio", "5 % of the memory changed: bytes read for a checkpoint ÷ the first one", 0.1, -1),
+    ("recovery_written_ratio", "5 % of the memory changed: bytes written for it ÷ the first one", 0.1, -1),
 ]
 SECTIONS = ["calls", "launches", "copies", "sweep", "clients", "start", "steps", "memory", "apps", "link", "backlog",
-            "switches", "originals", "moves"]
+            "switches", "originals", "moves", "recovery"]
 # sizes of a run: full, --quick, --smoke
 SIZES = {
     "full":  dict(ms=300, launches=100000, caller=20000, pairs=200000, copy=64 * M, sweep_top=1 << 30,
                   grow=(1000000, 11000000),
-                  link=1 << 30, apps=3, starts=9, busy=256 * M, hold=(3, 1), moves=(1, 64, 256, 1024, 4096), turns=5),
+                  link=1 << 30, apps=3, starts=9, busy=256 * M, hold=(3, 1), moves=(1, 64, 256, 1024, 4096), turns=5,
+                  protected=1024, training=(200, 1024, 64), pairs_trained=20),
     "quick": dict(ms=100, launches=100000, caller=5000, pairs=50000, copy=64 * M, sweep_top=64 * M,
                   grow=(100000, 1100000),
-                  link=64 * M, apps=1, starts=5, busy=256 * M, hold=(3, 1), moves=(1, 64, 256), turns=3),
+                  link=64 * M, apps=1, starts=5, busy=256 * M, hold=(3, 1), moves=(1, 64, 256), turns=3,
+                  protected=1024, training=(60, 1024, 64), pairs_trained=3),
     "smoke": dict(ms=5, launches=500, caller=200, pairs=500, copy=1 * M, sweep_top=4096, grow=(100, 300),
-                  link=1 * M, apps=1, starts=1, busy=1 * M, hold=(0.1, 0.005), moves=(1, 8), turns=1),
+                  link=1 * M, apps=1, starts=1, busy=1 * M, hold=(0.1, 0.005), moves=(1, 8), turns=1,
+                  protected=8, training=(8, 256, 1), pairs_trained=1),
 }
 
 
@@ -422,6 +430,10 @@ def moves(r):
     moving.section(r)
 
 
+def recovery(r):
+    recovering.section(r)
+
+
 def native_folder():
     """Where the real runtime is, on a machine with a GPU."""
     folder = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64")
@@ -452,7 +464,7 @@ def metrics(r):
         "server_bytes_per_launch": m("grown"), "app_overhead_us_per_call": m("apps_us"),
         "app_overhead_ratio": m("apps"),
         "thread_interference_us": m("link"), "backlog_ok": m("backlog"),
-        **moving.metrics(r),
+        **moving.metrics(r), **recovering.metrics(r),
     }
     return {key: value for key, value in found.items() if value is not None}
 
@@ -576,8 +588,8 @@ def main():
     parser.add_argument("--quick", action="store_true", help="short measurements")
     parser.add_argument("--smoke", action="store_true", help="does everything work? nothing is kept")
     arguments = parser.parse_args()
-    # A smoke run is a part of every `make check`: the cluster that moves need is a test of its own there.
-    usual = [s for s in SECTIONS if s != "moves" or not arguments.smoke]
+    # A smoke run is a part of every `make check`: what takes longer, or needs a cluster, is a test of its own there.
+    usual = [s for s in SECTIONS if s not in ("moves", "recovery") or not arguments.smoke]
     chosen = arguments.only.split(",") if arguments.only else usual
     if unknown := [s for s in chosen if s not in SECTIONS]:
         parser.error(f"no such section: {', '.join(unknown)}; there are {', '.join(SECTIONS)}")

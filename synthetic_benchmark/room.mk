@@ -1,7 +1,7 @@
 # synthetic_benchmark: `make bench` (docs/benchmarks.md). The programs are ordinary CUDA programs with the shared
 # runtime.
 BENCH_DIR      := build/bench
-BENCH_NAMES    := calls moving benchB benchE benchF benchH benchM benchMem benchR
+BENCH_NAMES    := calls moving training benchB benchE benchF benchH benchM benchMem benchR
 BENCH_PROGRAMS := $(addprefix $(BENCH_DIR)/,$(BENCH_NAMES))
 # Through libcuda.so.1: the Driver API, and a program with NVIDIA's static runtime.
 BENCH_PROGRAMS += $(addprefix $(BENCH_DIR)/,driver calls-static)
@@ -59,8 +59,8 @@ bench-collectives: $(BENCH_COLLECTIVES) $(if $(wildcard /usr/include/gloo/allred
     $$(PROGRAMS)
 	@synthetic_benchmark/collectives.py $(BIN) $^
 
-# The moves need a cluster.
-LONG_TESTS += $(if $(SANITIZE),,"$(BUILD)/tests/bench_smoke --only moves")
+# The moves need a cluster, and recovery waits for checkpoints.
+LONG_TESTS += $(if $(SANITIZE),,"$(BUILD)/tests/bench_smoke --only moves,recovery")
 run-long-tests: $(if $(SANITIZE),,$(BUILD)/tests/bench_smoke $(BENCH_MOVING) $(BUILD)/tests/core_gate)
 
 # `make bench-softgpu`: thread instructions per second and core, then whole kernels beside PoCL and OpenMP, and sgemm
