@@ -60,10 +60,13 @@ $(TESTS_CORE_KEEPER): $(call objects,tests/core/test_keeper.c cpu/common/clock.c
 LONG_TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_KEEPER) $m $(BIN)/cricket-rpc-server")
 # Programs of libcuda.so.1: with several threads, which are inside calls; with objects of all kinds.
 TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects test_moves_kinds test_moves_rounds
-TESTS_CORE_MOVES_SOURCES := $(TESTS_CORE_MOVES_CUDA) test_moves_settings test_moves_group
-$(call objects,$(TESTS_CORE_MOVES_SOURCES:%=tests/core/%.c) tests/core/moved_worker.c): | $(API_INCLUDED) \
-    $(BUILD)/generated/api/driver/gate_calls.inc
+# Programs that share memory.
+TESTS_CORE_MOVES_GROUPS := test_moves_group test_moves_group_rests test_moves_group_random
+TESTS_CORE_MOVES_SOURCES := $(TESTS_CORE_MOVES_CUDA) test_moves_settings $(TESTS_CORE_MOVES_GROUPS)
+$(call objects,$(TESTS_CORE_MOVES_SOURCES:%=tests/core/%.c) $(addprefix tests/core/,moved_worker.c moved_group.c)): | \
+    $(API_INCLUDED) $(BUILD)/generated/api/driver/gate_calls.inc
 $(BUILD)/tests/core_moves_kinds: $(call objects,tests/core/moved_worker.c)
+$(TESTS_CORE_MOVES_GROUPS:test_%=$(BUILD)/tests/core_%): $(call objects,tests/core/moved_group.c)
 $(TESTS_CORE_MOVES_SOURCES:test_%=$(BUILD)/tests/core_%): $(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o \
     $(TESTS_CORE_TWO_SERVERS) | \
     $(BIN)/cudart/libcuda.so.1 $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
@@ -80,8 +83,14 @@ TESTS += $(foreach m,$(filter unix,$(TESTS_CORE_MODES)),\
     "$(BUILD)/tests/core_moves_settings $m $(BIN)/cricket-rpc-server suspend")
 TESTS += $(foreach m,$(filter unix tcp,$(TESTS_CORE_MODES)),\
     "$(BUILD)/tests/core_moves_group $m $(BIN)/cricket-rpc-server")
-LONG_TESTS += $(foreach m,$(filter unix tcp,$(TESTS_CORE_MODES)),\
-    "env FLYT_SOFTGPU_CHAOS=5 $(BUILD)/tests/core_moves_group $m $(BIN)/cricket-rpc-server")
+TESTS += $(foreach m,$(filter unix,$(TESTS_CORE_MODES)),$(foreach t,group_rests group_random,\
+    "$(BUILD)/tests/core_moves_$t $m $(BIN)/cricket-rpc-server"))
+LONG_TESTS += $(foreach m,$(filter unix tcp,$(TESTS_CORE_MODES)),$(foreach t,group group_rests,\
+    "env FLYT_SOFTGPU_CHAOS=5 $(BUILD)/tests/core_moves_$t $m $(BIN)/cricket-rpc-server"))
+# More seeds, by each way; one with chaos.
+LONG_TESTS += $(if $(SANITIZE),,$(foreach s,unix:2 tcp:8 unix:14 tcp:20,\
+    "$(if $(filter tcp:20,$s),env FLYT_SOFTGPU_CHAOS=5) $(BUILD)/tests/core_moves_group_random $(subst :, \
+     $(BIN)/cricket-rpc-server ,$s) 6@600"))
 # Without what moves are quicker by: bytes pass through the program's process, calls order their memory themselves, and
 # threads that wait sleep at once.
 TESTS += $(foreach m,$(filter direct,$(TESTS_CORE_MOVES_MODES)),\

@@ -58,6 +58,16 @@ CORE_API int core_resume(const char *uri, char *why, size_t size);
    written last: only what has changed since is written; "": everything. */
 CORE_API int core_checkpoint(const char *file, const char *base, char *why, size_t size);
 
+/* These suspend, resume and save programs that share memory, together, as core_move_together moves them. A program that
+   is suspended does not meet at MADE, one that is resumed not at RESTED. Behind the last place all of them are
+   suspended, or at the new server. At the last two places of a checkpoint each has written what it has; all files get
+   their names behind the last one. One that is resumed names the partners that it had when it was suspended; of these,
+   those that have ended do not meet. 801, and nobody leaves, where one has memory of another program that has ended or
+   freed it. */
+CORE_API int core_suspend_together(unsigned limit_ms, core_meet *meet, void *context, char *why, size_t size);
+CORE_API int core_resume_together(const char *uri, core_meet *meet, void *context, char *why, size_t size);
+CORE_API int core_checkpoint_together(const char *file, core_meet *meet, void *context, char *why, size_t size);
+
 /* Calls that were answered without the server; who answers counts. All is counted with FLYT_STATS only. */
 CORE_API void core_count_local(void);
 

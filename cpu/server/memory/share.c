@@ -317,7 +317,7 @@ void share_answer(struct session *session, const struct share_question *question
     const struct export *export = export_find(shares, question->key.number);
     const bool found = export && export->session == question->key.session &&
                        secret_fits(export->secret, question->key.secret) && question->first < export->count;
-    if (found && shares->leaving) {
+    if (found && shares->leaving && !question->leaves) {
         answer->status = CUDA_ERROR_NOT_READY;
     } else if (found) {
         answer->status = CUDA_SUCCESS;
@@ -386,6 +386,9 @@ static CUresult some_import(struct session *session, const struct share_key *key
                                        .from.session = session->id };
     struct share_answer answer = { 0 };
     int fds[SHARE_AT_ONCE];
+    pthread_mutex_lock(&session->shares->lock);
+    question.leaves = session->shares->leaving;
+    pthread_mutex_unlock(&session->shares->lock);
     snprintf(question.from.client, sizeof question.from.client, "%.*s", SHARE_CLIENT - 1, session->client);
     if (ask(session, &question, &answer, fds) != 0)
         return CUDA_ERROR_INVALID_VALUE;

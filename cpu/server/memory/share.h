@@ -50,7 +50,8 @@ struct shares {
     struct share_partner { uint64_t session; char client[SHARE_CLIENT]; } partners[SHARE_PARTNERS];
     unsigned        partner_count;
     bool            more_partners;
-    bool            leaving;                  /* the session is at rest, and moves to another server: nobody imports */
+    bool            leaving;                  /* the session is at rest, and leaves the server: nobody imports but those
+                                                 that leave, too, and look whether what they have is still exported */
 };
 
 /* ---- exporting: under session.lock ---- */
@@ -99,6 +100,7 @@ enum { SHARE_AT_ONCE = 64 };                  /* descriptors in one message */
 enum share_word { SHARE_QUESTION = 1, SHARE_ANSWER = 2 };
 struct share_question {
     uint32_t word, serial, first;             /* first: part wanted */
+    uint32_t leaves;                          /* 1: who asks is leaving, too */
     struct share_key key;
     struct share_partner from;
 };

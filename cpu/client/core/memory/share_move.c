@@ -4,9 +4,14 @@
  * which the others know it. When all have done so, the others import it there. Events of several programs are cells of
  * such memory (event_shared.c).
  *
+ * The same when they are suspended and resumed. A piece is kept by the program that made it, so each program finds out
+ * before it leaves whether what it has imported has such a program. When they come back no server knows who they are:
+ * each names those that the old server named last.
+ *
  * A share that nobody but this program has known so far moves with it: others may import it at the new server.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cpu/client/core/api_session.h"
@@ -35,6 +40,75 @@ static int partners(bool leaves, struct move_partners *out)
     return code;
 }
 
+/* The shares of what the program has imported. */
+struct share_list {
+    char (*all)[FLYT_SHARE_SIZE];
+    size_t count, room;
+    bool full;                                /* there was no memory for more */
+};
+
+static void list_imported(void *object, id_token token, void *context)
+{
+    const struct physical *physical = object;
+    struct share_list *list = context;
+    (void)token;
+    if (!physical->imported || list->full)
+        return;
+    if (list->count == list->room) {
+        const size_t room = list->room ? 2 * list->room : 16;
+        void *more = realloc(list->all, room * sizeof *list->all);
+        list->full = !more;
+        if (!more)
+            return;
+        list->all = more;
+        list->room = room;
+    }
+    memcpy(list->all[list->count++], physical->share, FLYT_SHARE_SIZE);
+}
+
+/* Each piece that this program has imported is still exported, so that another program of the group keeps it. All of
+   them are at rest: that stays so until they have left. */
+static int ask_makers(struct move *move)
+{
+    struct share_list list = { 0 };
+    int code = CORE_OK;
+    if (handle_wires)
+        id_table_each(handle_wires, list_imported, &list);
+    if (list.full)
+        code = CORE_OUT_OF_MEMORY;
+    for (size_t i = 0; i < list.count && !code; i++)
+        if (!handle_share_lives(list.all[i]))
+            code = move_refuse(move, 0, "it has memory of another program, which has ended or freed it, and so keeps "
+                                        "nothing of it");
+    free(list.all);
+    return code;
+}
+
+static int meet_at_rest(struct move *move)
+{
+    int code = move->group ? move_meet(move, CORE_MEETS_RESTED) : CORE_OK;
+    return code || move->steps != MOVE_OUT ? code : ask_makers(move);
+}
+
+/* Whoever has no partners, and is nobody's, goes alone. */
+static int meet_first(struct move *move)
+{
+    int code = move_meet(move, CORE_MEETS_PREPARED);
+    if (code == CORE_NOT_FOUND)
+        move->group = NULL;
+    return code == CORE_NOT_FOUND ? CORE_OK : code;
+}
+
+int share_meet_again(struct move *move, const struct move_partners *of_before)
+{
+    if (!share_count() || !move->group) {
+        move->group = NULL;
+        return CORE_OK;
+    }
+    move->group->partners = *of_before;
+    return meet_first(move);
+}
+
 int share_ask(struct move *move, bool at_rest)
 {
     struct move_partners found = { 0 };
@@ -48,17 +122,13 @@ int share_ask(struct move *move, bool at_rest)
                            code);
     move->shares_leave |= at_rest;
     move->shares_go = move->group || (!found.count && !found.more);
-    if (!move->group)
-        return CORE_OK;
-    if (found.more)
+    if (move->group && found.more)
         return move_refuse(move, 0, "it shares memory with more than %d programs", FLYT_MAX_PARTNERS);
-    move->group->partners = found;
+    if (move->group)
+        move->group->partners = found;
     if (at_rest)
-        return move_meet(move, CORE_MEETS_RESTED);
-    code = move_meet(move, CORE_MEETS_PREPARED);
-    if (code == CORE_NOT_FOUND)
-        move->group = NULL;
-    return code == CORE_NOT_FOUND ? CORE_OK : code;
+        return meet_at_rest(move);
+    return move->group ? meet_first(move) : CORE_OK;
 }
 
 /* ---- at the new server ---- */
@@ -105,9 +175,10 @@ static void import_again(void *object, id_token token, void *context)
     int code = wire_call(&core_session, FLYT_HANDLE_IMPORT, (xdrproc_t)xdr_handle_import_args, &args,
                          (xdrproc_t)xdr_import_result, &result);
     if (code)
-        move_refuse(moving->move, code, "memory of another program is not at the new server (error %d): has the program"
-                                        " that made it ended?",
-                    code);
+        code = move_refuse(moving->move, code == CORE_INVALID_VALUE ? 0 : code,
+                           "memory of another program is not at the new server (error %d): has the program that made it"
+                           " ended?",
+                           code);
     else if (result.size != physical->size || result.device != client_device_find(physical->device)->wire)
         code = move_refuse(moving->move, 0, "memory of another program is not the same at the new server");
     xdr_free((xdrproc_t)xdr_import_result, &result);
@@ -142,7 +213,7 @@ int share_restore(struct move *move)
 void share_moved(struct move *move, bool moved)
 {
     struct move_partners ignored;
-    if (moved)
+    if (moved && !move->notes)
         share_has_moved();
     else if (move->shares_leave && !rpc_client_lost(core_session.client))
         partners(false, &ignored);            /* others may import again */

@@ -338,10 +338,15 @@ static int meet_by(struct move_group *group, enum core_meeting where, char *why,
     return group->by(group->context, where, partners->session, partners->of, partners->count);
 }
 
+struct move_group move_group_by(core_meet *meet, void *context)
+{
+    return (struct move_group){ .meet = meet_by, .by = meet, .context = context };
+}
+
 int core_move_together(const char *uri, unsigned limit_ms, core_meet *meet, void *context, char *why, size_t size)
 {
     CANCEL_DEFERRED;
-    struct move_group group = { .meet = meet_by, .by = meet, .context = context };
+    struct move_group group = move_group_by(meet, context);
     struct move_order order = { .uri = uri, .limit_ms = limit_ms, .group = &group, .why = why, .why_size = size };
     return session_move(&order);
 }

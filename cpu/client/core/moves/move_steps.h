@@ -63,6 +63,9 @@ int  move_make_again(struct move *);
 /* Makes all kinds again at no server: the calls are written down (wire/rehearsal.h). */
 int  move_note(struct move *);
 
+/* The group of a caller of core_move_together and its like. */
+struct move_group move_group_by(core_meet *, void *context);
+
 /* ---- the end ---- */
 /* Nobody has called it off; nobody can any more. */
 bool move_permitted(struct move *);

@@ -8,6 +8,10 @@
  * while it is resumed leaves it suspended, and it can be tried again.
  *
  * One thread does both, because it holds the session's lock from the one to the other (session_move_begin).
+ *
+ * Programs that share memory are suspended together, and resumed together: they wait for each other as on a move
+ * (core_move_together). All have written what they have before one of them leaves. A checkpoint of them is of one
+ * moment: none goes on before all have written.
  */
 #include <stdlib.h>
 
@@ -22,6 +26,7 @@
 #include "cpu/client/core/session/kinds.h"
 #include "cpu/client/core/moves/move_steps.h"
 #include "cpu/client/core/moves/recover.h"
+#include "cpu/client/core/memory/event_shared.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/wire/gate.h"
 #include "cpu/client/core/wire/journal.h"
@@ -33,6 +38,7 @@ struct suspended {
     bool stays;                               /* at its server: a checkpoint */
     const char *file;                         /* of one that leaves: "": without a name */
     bool apart;                               /* it has one */
+    struct move_partners partners;            /* with whom it shared memory when it left */
     int latched;                              /* an error that the program has not yet seen */
 };
 static struct suspended *suspended;           /* the thread's that has suspended the session */
@@ -44,6 +50,7 @@ static void order_take(struct move *move, struct move_order *order)
 {
     static char nowhere[2];
     move->order = order;
+    move->group = order->group;
     move->why = order->why_size ? order->why : nowhere;
     move->why_size = order->why_size ? order->why_size : sizeof nowhere;
     move->copied = 0;
@@ -59,6 +66,8 @@ static int leave(struct suspended *s)
     struct move *move = &s->move;
     session_loss_hold();
     int code = CORE_OK;
+    if (move->group)
+        move_hold("sealed");
     if (rpc_client_lost(move->at[MOVE_SOURCE].client))
         code = move_refuse(move, CORE_DEVICE_UNAVAILABLE, "its server was lost");
     if (!code && !move_permitted(move))
@@ -87,12 +96,25 @@ static int name_kinds(struct move *move)
     return code ? move_refuse(move, code, "%s", move_store_why(move->store)) : CORE_OK;
 }
 
+/* Everything is in the file. The programs of a group see each other's memory: none of them writes there before all of
+   it is in their files. */
+static int stay_together(struct suspended *s)
+{
+    if (!s->stays || !s->move.group)
+        return CORE_OK;
+    return move_meet(&s->move, CORE_MEETS_MADE);
+}
+
 static int copy_out(struct suspended *s)
 {
     struct move *move = &s->move;
     int code = move_settle(move);
     if (!code && move->notes)
         keeper_begins();
+    if (!code)
+        code = share_ask(move, true);
+    if (!code && move->group)
+        s->partners = move->group->partners;
     if (!code)
         code = move_ask_source(move);
     if (!code && !(move->stream = stream_id_take(&move->stream_token)))
@@ -108,8 +130,8 @@ static int copy_out(struct suspended *s)
             code = move_contents(move);
         if (!code && (code = move_store_finish(move->store)))
             move_refuse(move, code, "%s", move_store_why(move->store));
-        if (!code && !s->stays)
-            code = leave(s);
+        if (!code)
+            code = s->stays ? stay_together(s) : leave(s);
         if (!code && move->notes)
             code = keeper_note(move);
         atomic_store(&core_session.latched, s->latched);
@@ -128,6 +150,7 @@ static int copy_out(struct suspended *s)
 static int rest(struct suspended *s, uint64_t until, uint64_t limit)
 {
     int code = move_streams_end(&s->move, until, limit);
+    cells_rest(true);
     managed_session_rests(true);          /* not before: host functions may want pages to end */
     if (!code && (code = session_move_begin())) {
         move_refuse(&s->move, code, "the session cannot be used (error %d)", code);
@@ -138,8 +161,10 @@ static int rest(struct suspended *s, uint64_t until, uint64_t limit)
         if (code || s->stays)
             session_move_end();
     }
-    if (code || s->stays)
+    if (code || s->stays) {
         managed_session_rests(false);
+        cells_rest(false);
+    }
     return code;
 }
 
@@ -161,7 +186,9 @@ static int begin(struct suspended *s)
                                   : move_store_suspended(s->file, move->why, move->why_size);
     if (!move->store)
         return CORE_OUT_OF_MEMORY;
-    code = move_ask_source(move);
+    code = share_ask(move, false);
+    if (!code)
+        code = move_ask_source(move);
     return code ? code : move_ask_kinds(move, false);
 }
 
@@ -225,6 +252,8 @@ int session_checkpoint(struct move_order *order, const struct checkpoint_order *
     int code = checkpoint_begin(&course, &s->move, wish);
     if (!code)
         code = go_out(s, order);
+    if (!code && s->move.group)
+        move_hold("sealed");
     if (!code && !move_permitted(&s->move))
         code = move_refuse(&s->move, CORE_NOT_READY, "it was called off");
     code = checkpoint_end(&course, &s->move, code);
@@ -260,6 +289,7 @@ static void come_back(struct suspended *s, const char *uri, struct move_link *li
     suspended = NULL;
     session_move_end();
     managed_session_rests(false);
+    cells_rest(false);
     core_gate_open();
     move_store_free(s->move.store);
     free(s);
@@ -311,6 +341,8 @@ int session_resume(struct move_order *order)
     int code = reserved ? session_reach(&s->move, move_link_lost, link) : CORE_OUT_OF_MEMORY;
     order->reached = !code || !reserved;
     if (!code)
+        code = share_meet_again(&s->move, &s->partners);
+    if (!code)
         code = move_ask_limits(&s->move);
     if (!code)
         code = copy_in(s, link);
@@ -337,6 +369,14 @@ int core_checkpoint(const char *file, const char *base, char *why, size_t size)
     return session_checkpoint(&order, &(struct checkpoint_order){ file, base, NULL });
 }
 
+int core_checkpoint_together(const char *file, core_meet *meet, void *context, char *why, size_t size)
+{
+    CANCEL_DEFERRED;
+    struct move_group group = move_group_by(meet, context);
+    struct move_order order = { .group = &group, .why = why, .why_size = size };
+    return session_checkpoint(&order, &(struct checkpoint_order){ file, "", NULL });
+}
+
 int core_suspend(unsigned limit_ms, char *why, size_t size)
 {
     CANCEL_DEFERRED;
@@ -344,9 +384,25 @@ int core_suspend(unsigned limit_ms, char *why, size_t size)
     return session_suspend(&order, "");
 }
 
+int core_suspend_together(unsigned limit_ms, core_meet *meet, void *context, char *why, size_t size)
+{
+    CANCEL_DEFERRED;
+    struct move_group group = move_group_by(meet, context);
+    struct move_order order = { .limit_ms = limit_ms, .group = &group, .why = why, .why_size = size };
+    return session_suspend(&order, "");
+}
+
 int core_resume(const char *uri, char *why, size_t size)
 {
     CANCEL_DEFERRED;
     struct move_order order = { .uri = uri, .why = why, .why_size = size };
+    return session_resume(&order);
+}
+
+int core_resume_together(const char *uri, core_meet *meet, void *context, char *why, size_t size)
+{
+    CANCEL_DEFERRED;
+    struct move_group group = move_group_by(meet, context);
+    struct move_order order = { .uri = uri, .group = &group, .why = why, .why_size = size };
     return session_resume(&order);
 }

@@ -185,6 +185,8 @@ int  handle_restore(struct move *);
 int  handle_contents(struct move *);
 /* share_move.c: with whom the program shares memory; its group meets. at_rest: from here on nobody else gets any. */
 int  share_ask(struct move *, bool at_rest);
+/* The group meets before a session that was suspended is made again: it shared memory with these. */
+int  share_meet_again(struct move *, const struct move_partners *);
 int  share_restore(struct move *);
 void share_moved(struct move *, bool moved);
 int  host_space_save(struct move *);
