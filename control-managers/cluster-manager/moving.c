@@ -106,19 +106,20 @@ static void let_go(struct moved_program *move)
     queue_retry(move->cluster);
 }
 
-static void note_left(struct program *program, const struct server *old)
+static void note_left(struct program *program, uint64_t server)
 {
     program_revoke(program->cluster, program);
     memmove(&program->left[1], &program->left[0], (PROGRAM_LEFT - 1) * sizeof program->left[0]);
-    program->left[0] = old->row.id;
+    program->left[0] = server;
 }
 
-/* It has no server from now on, and its share is free. */
-static void suspend(struct program *program)
+/* It has no server from now on, and its share is free. from: the server that it leaves; 0: not known. This manager may
+   have begun after the program left it. */
+static void suspend(struct program *program, uint64_t from)
 {
     struct server *old = program->server;
-    if (old)
-        note_left(program, old);
+    if (old || from)
+        note_left(program, old ? old->row.id : from);
     program_detach(program, "suspended", "it has left the GPU until it is resumed");
     program->state = ADMIN_PROGRAM_SUSPENDED;
     if (!old || old->leaving)
@@ -135,7 +136,7 @@ static void moving_switch(struct cluster *cluster, struct program *program, stru
     if (old == server)
         return;
     if (old)
-        note_left(program, old);
+        note_left(program, old->row.id);
     snprintf(why, sizeof why, "moved: to GPU server %llu of node %s", (unsigned long long)server->row.id,
              server->row.node);
     program->leaving = why;
@@ -245,7 +246,7 @@ static void take_over(struct moved_program *move)
     if (!program || move->action == ADMIN_ACTION_CHECKPOINT)
         return;
     if (move->action == ADMIN_ACTION_SUSPEND) {
-        suspend(program);
+        suspend(program, move->source);
     } else if (target) {
         moving_switch(move->cluster, program, target);
     } else if (!program->server ? move->action == ADMIN_ACTION_RESUME : program->server->row.id == move->source) {
@@ -632,7 +633,7 @@ void moving_named_suspended(struct cluster *cluster, struct program *program)
     if (move && move->action == ADMIN_ACTION_SUSPEND)
         step(move, MOVE_AT_TARGET);
     else if (program->state != ADMIN_PROGRAM_SUSPENDED)
-        suspend(program);
+        suspend(program, 0);
 }
 
 bool moving_bridged(struct cluster *cluster, const node_order_done *done)
