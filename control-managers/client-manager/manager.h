@@ -50,6 +50,7 @@ struct program_move {
     enum client_move_state state;
     uint64_t id;
     bool cancelled;
+    bool ordered; /* the cluster manager has */
     bool resumed; /* its library came back in the middle of it: others of its group may have been denied before */
     unsigned arrived, passed; /* meetings of its group: ctl_meeting + 1 */
     u_int partner_count;

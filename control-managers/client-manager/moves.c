@@ -45,7 +45,7 @@ void move_told(struct client_program *program, uint64_t id)
 {
     group_decision_forget(program->manager, id);
     if (program->move.state == MOVE_ENDED && program->move.id == id)
-        program->move.state = MOVE_NONE; /* the id stays: the same order may come once more */
+        program->move.state = MOVE_NONE; /* the id stays: the same order may come once more, and is known by it */
 }
 
 void move_tell_again(struct client_program *program)
@@ -135,6 +135,13 @@ static ctl_code check_rest(const struct client_program *program, const program_s
     return check(program, text);
 }
 
+/* The order has come before, or the library carries it out. What a library says of a move that there is not counts
+   for nothing. */
+static bool is_known(const struct program_move *move, uint64_t id)
+{
+    return move->id == id && (move->state != MOVE_NONE || move->ordered || move->resumed);
+}
+
 static void refuse_unknown(struct manager *manager, uint64_t key, uint64_t move, const char *why)
 {
     struct client_program nobody = { .manager = manager, .key = key };
@@ -206,12 +213,14 @@ void move_take(struct manager *manager, const client_move *given)
         call_off(program, given);
         return;
     }
-    if (move->id == given->move && move->state != MOVE_NONE) {
-        move_tell_again(program);
+    if (is_known(move, given->move)) {
+        if (move->state != MOVE_NONE)
+            move_tell_again(program);
         return;
     }
     move_forget(program);
     move->id = given->move;
+    move->ordered = true;
     ctl_code code = check(program, text);
     bool safe = program_safe_addresses(manager, &given->grant, &order.grant, uris);
     if (code == CTL_OK && !safe)
@@ -236,6 +245,22 @@ void move_take_limits(struct manager *manager, const client_limits *given)
         program->limits = *given;
 }
 
+/* The order of a move that the library was carrying out when we began comes once more: the library had it from the
+   client manager before, and may have said already that it is suspended. */
+static void learn(struct client_program *program, const program_save_result *save)
+{
+    struct program_move *move = &program->move;
+    const bool ended = move->state == MOVE_ENDED || move->state == MOVE_NONE;
+    const bool over = ended && move->outcome.move == move->id && move->outcome.stage == CTL_MOVE_MOVED;
+    if (move->save.rest.action || !move->resumed ||
+        !protocol_copy((xdrproc_t)xdr_program_save_result, &move->save, sizeof move->save, save))
+        return;
+    if (!over || save->rest.action != CTL_REST_SUSPEND || program->server == CLIENT_SUSPENDED)
+        return;
+    program->server = CLIENT_SUSPENDED;
+    state_save(program->manager);
+}
+
 void move_take_save(struct manager *manager, const client_save *order)
 {
     const client_rest *given = &order->rest;
@@ -250,12 +275,15 @@ void move_take_save(struct manager *manager, const client_save *order)
         return;
     }
     struct program_move *move = &program->move;
-    if (move->id == given->move && move->state != MOVE_NONE) {
-        move_tell_again(program);
+    if (is_known(move, given->move)) {
+        learn(program, &save);
+        if (move->state != MOVE_NONE)
+            move_tell_again(program);
         return;
     }
     move_forget(program);
     move->id = given->move;
+    move->ordered = true;
     ctl_code code = check_rest(program, &save, text);
     if (code == CTL_OK && !protocol_copy((xdrproc_t)xdr_program_save_result, &move->save, sizeof move->save, &save))
         code = explain(text, CTL_INTERNAL, "no memory");
@@ -398,6 +426,8 @@ void move_handle_moved(struct conn *conn, struct loop_call *call, void *object)
     call_reply(call, &result);
     if (!move || move->state == MOVE_ENDED || (move->state != MOVE_NONE && move->id != moved->move))
         return;
+    if (move->id != moved->move)
+        move->ordered = move->resumed = false;
     move->id = moved->move;
     if (moved->stage == CTL_MOVE_MOVED) {
         if (move->save.rest.action == CTL_REST_SUSPEND)
