@@ -1,11 +1,14 @@
 /*
- * groups.c: programs that share memory move together (PROGRAM_MEET in control_prot.x).
+ * groups.c: programs that share memory move together, and are suspended, resumed and saved together (PROGRAM_MEET in
+ * control_prot.x).
  *
  * The library of a program that is to move says with which sessions it shares memory. If there are any, its move is the
  * first of a group, and the cluster manager is asked to order moves for the others. The programs then wait for each
  * other at four places; all of them pass, or nobody does. At the last one it is decided here that they are at the new
  * server. That is on the disk before anybody hears it, so that a client manager which begins anew says the same. What
  * it finds undecided then stays so: these programs stay.
+ *
+ * A program that is suspended keeps the number that its session had, and is found by it when its group is resumed.
  */
 #include "control-managers/client-manager/manager.h"
 
@@ -35,9 +38,17 @@ bool group_open(const struct client_program *program)
 static struct client_program *by_session(const struct manager *manager, uint64_t server, uint64_t session)
 {
     struct client_program *program = manager->programs;
-    while (program && (program->ended || program->server != server || program->session != session))
+    while (program && (program->ended || program->session_at != server || program->session != session))
         program = program->next;
     return program;
+}
+
+/* What is said while it is suspended was given by the server before, which is known already, or to nobody. */
+static void note_session(struct client_program *program, uint64_t session)
+{
+    if (program->server != CLIENT_SUSPENDED || program->session != session)
+        program->session_at = program->server;
+    program->session = session;
 }
 
 static void answer(struct client_program *program, ctl_code code, const char *text)
@@ -91,7 +102,7 @@ void group_left(struct client_program *program, const char *why)
 {
     char text[CTL_MAX_TEXT + 1];
     const uint64_t group = group_of(program);
-    snprintf(text, sizeof text, "program %llu, which shares memory with it, does not move: %.800s",
+    snprintf(text, sizeof text, "program %llu, which shares memory with it, does not go along: %.800s",
              (unsigned long long)program->id, why);
     if (group && !group_decided(program->manager, program->move.id))
         fail(program->manager, group, text);
@@ -146,13 +157,14 @@ static bool complete(struct client_program *program, uint64_t group, bool at_res
 {
     struct manager *manager = program->manager;
     const struct program_move *move = &program->move;
+    const bool suspended = program->server == CLIENT_SUSPENDED;
     uint64_t keys[CTL_MAX_PARTNERS];
     u_int count = 0;
     bool all = true;
     for (u_int i = 0; i < move->partner_count; i++) {
-        struct client_program *other = by_session(manager, program->server, move->partners[i]);
-        if (other && group_of(other) == group)
-            continue;
+        struct client_program *other = by_session(manager, program->session_at, move->partners[i]);
+        if (other ? group_of(other) == group : suspended)
+            continue; /* it has ended since they were suspended */
         all = false;
         if (!other || at_rest) {
             fail(manager, group,
@@ -246,7 +258,7 @@ void group_handle_meet(struct conn *conn, struct loop_call *call, void *object)
         return;
     }
     if (args->session)
-        program->session = args->session;
+        note_session(program, args->session);
     if (!group_of(program) && !args->partners.partners_len) {
         result.status = (ctl_status){ CTL_NOT_FOUND, (char *)(uintptr_t) "" };
         call_reply(call, &result);
@@ -274,7 +286,7 @@ void group_handle_session(struct conn *conn, struct loop_call *call, void *objec
     struct client_program *program = program_of(conn);
     const ctl_plain_result result = { { CTL_OK, (char *)(uintptr_t) "" } };
     if (program)
-        program->session = args->session;
+        note_session(program, args->session);
     call_reply(call, &result);
 }
 

@@ -7,7 +7,7 @@
  *   find.c      the program of a connection, and the one of a key; why the cluster manager is away
  *   cluster.c   the connection to the cluster manager
  *   moves.c     programs that are to go on at another GPU server
- *   groups.c    those that share memory, and so move together
+ *   groups.c    those that share memory, and so move, rest and go on together
  *   gpu_links.c links between GPU servers, that programs ask for
  *   own_view.c  what a user of this VM sees of it
  *   shares.c    how many programs and connections a user may have; idle connections
@@ -90,7 +90,8 @@ struct client_program {
     client_limits limits;   /* of the move that they name */
     client_group group;     /* likewise */
     uint64_t wanted;        /* a group that the cluster manager was asked to add it to */
-    uint64_t session;       /* its library's at the GPU server; 0: not known */
+    uint64_t session;       /* its library's at a GPU server; 0: not known */
+    uint64_t session_at;    /* that server: where it is, or was when it was suspended */
     struct loop_call *meets;     /* PROGRAM_MEET */
     struct loop_timer meet_beat; /* of meets */
     ctl_progress progress;  /* as its library has said last */

@@ -1,8 +1,9 @@
 /*
  * state.c: STATE/programs: a line for each program that has a GPU server: key, id, server, pid, its start time, user,
- * executable; and a line `go MOVE` for each move of a group that goes (groups.c). Written whole and renamed into place
- * whenever something in it changes. The first line has the boot id (process ids mean nothing after it changes) and the
- * next key.
+ * executable; a line `at KEY SERVER SESSION` if it has said the number of its session; and a line `go MOVE` for each
+ * move of a group that goes (groups.c). Written whole and renamed into place whenever something in it changes, but a
+ * session's number, which is said again. The first line has the boot id (process ids mean nothing after it changes) and
+ * the next key.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,6 +40,10 @@ bool state_save(struct manager *manager)
                     (unsigned long long)program->id,
                     (unsigned long long)(program->held ? program->held : program->server), (int)program->process.pid,
                     (unsigned long long)program->process.started, program->uid, program->executable);
+    for (const struct client_program *program = manager->programs; program; program = program->next)
+        if (program->session && !program->ended)
+            fprintf(out, "at %llu %llu %llu\n", (unsigned long long)program->key,
+                    (unsigned long long)program->session_at, (unsigned long long)program->session);
     for (unsigned i = 0; i < manager->decided_count; i++)
         fprintf(out, "go %llu\n", (unsigned long long)manager->decided[i]);
     bool bad = ferror(out) != 0;
@@ -48,12 +53,25 @@ bool state_save(struct manager *manager)
     return false;
 }
 
+static void take_session(struct manager *manager, uint64_t key, uint64_t server, uint64_t session)
+{
+    struct client_program *program = program_find(manager, key);
+    if (!program)
+        return;
+    program->session_at = server;
+    program->session = session;
+}
+
 static void take_line(struct manager *manager, char *line, bool same_boot)
 {
     unsigned long long key, id, server, started;
     int pid, at = 0;
     unsigned uid;
     line[strcspn(line, "\n")] = '\0';
+    if (sscanf(line, "at %llu %llu %llu", &key, &server, &id) == 3) {
+        take_session(manager, key, server, id);
+        return;
+    }
     if (sscanf(line, "go %llu", &id) == 1) {
         group_decision_note(manager, id);
         return;

@@ -1,36 +1,32 @@
 /*
- * move_group.c: programs that share memory move together (moving.h). Their client manager knows which they are, and
- * lets all of them pass, or none; here each has a move of its own, to one server.
+ * move_group.c: programs that share memory move, rest, go on and are saved together (moving.h). Their client manager
+ * knows which they are, and lets all of them pass, or none; here each has a move of its own, to one server if to any.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "control-managers/cluster-manager/moving.h"
+#include "control-managers/cluster-manager/move_target.h"
 #include "cpu/common/explain.h"
 
-/* Or comes into it: it moves there already. */
-static bool is_in(struct cluster *cluster, uint64_t group, uint64_t program, uint64_t target)
+/* Or comes into it: the same is being done with it already. */
+static bool is_in(struct cluster *cluster, const struct moved_program *first, uint64_t program)
 {
     struct moved_program *move = cluster->moves;
-    while (move && (moves_ended(&move->is) || move->program != program || move->target != target))
+    while (move && (moves_ended(&move->is) || move->program != program || move->target != first->target ||
+                    move->action != first->action))
         move = move->next;
     if (move && !move->group) {
-        move->group = group;
+        move->group = first->group;
         if (move->is.state >= ADMIN_MOVE_ORDERED && !move->unsaid)
             moving_tell_group(move);
     }
-    return move && move->group == group;
+    return move && move->group == first->group;
 }
 
-/* The first one has a move, and there is a server for all of them. */
-static ctl_code check(const struct moved_program *first, const struct server *target, char *text)
+static ctl_code check_target(const struct moved_program *first, const struct server *target, char *text)
 {
-    if (!first || moves_ended(&first->is))
-        return explain(text, CTL_NOT_FOUND, "its move has ended");
-    if (first->action != ADMIN_ACTION_MOVE)
-        return explain(text, CTL_NOT_SUPPORTED,
-                       "programs that share memory move together, but are not suspended or"
-                       " saved together");
+    if (!move_has_target(first))
+        return CTL_OK;
     if (!target || target->stopping)
         return explain(text, CTL_LOST, "the GPU server to which they were to move has ended");
     if (target->row.program)
@@ -40,35 +36,79 @@ static ctl_code check(const struct moved_program *first, const struct server *ta
     return CTL_OK;
 }
 
+/* The first one has a move, and there is a server for all of them. */
+static ctl_code check(const struct moved_program *first, const struct server *target, char *text)
+{
+    static const char *const verbs[] = { [ADMIN_ACTION_MOVE] = "move", [ADMIN_ACTION_SUSPEND] = "suspend",
+                                         [ADMIN_ACTION_RESUME] = "resume", [ADMIN_ACTION_CHECKPOINT] = "save" };
+    if (!first || moves_ended(&first->is))
+        return explain(text, CTL_NOT_FOUND, "its move has ended");
+    if (!first->together && first->action != ADMIN_ACTION_MOVE)
+        return explain(text, CTL_NOT_SUPPORTED, "it shares memory with other programs: %s them together (--together)",
+                       verbs[first->action]);
+    if (first->action == ADMIN_ACTION_SUSPEND && *first->file)
+        return explain(text, CTL_NOT_SUPPORTED,
+                       "programs that share memory are suspended together into files without names, and cannot be"
+                       " frozen");
+    return check_target(first, target, text);
+}
+
+/* It is where the first one is: at the same server, or suspended, too. */
+static bool is_beside(const struct moved_program *first, const struct program *program)
+{
+    if (first->action == ADMIN_ACTION_RESUME)
+        return program->state == ADMIN_PROGRAM_SUSPENDED;
+    return program->server && program->server->row.id == first->source;
+}
+
+/* FILE of the first program is FILE.ID of another one. "": there is none. False: too long. */
+static bool name_file(const char *file, const struct program *program, char out[CTL_MAX_PATH + 1])
+{
+    *out = '\0';
+    return !*file || snprintf(out, CTL_MAX_PATH + 1, "%s.%llu", file, (unsigned long long)program->id) <= CTL_MAX_PATH;
+}
+
+static ctl_code begin(const struct moved_program *first, struct program *program, struct server *target, char *text)
+{
+    char file[CTL_MAX_PATH + 1], base[CTL_MAX_PATH + 1];
+    struct moved_program *begun;
+    const struct move_wish wish = { .by = first->by,
+                                    .file = file,
+                                    .base = base,
+                                    .action = first->action,
+                                    .bandwidth = first->bandwidth,
+                                    .downtime_ms = first->downtime_ms,
+                                    .patience_ms = first->patience_ms,
+                                    .within_ms = first->within_ms,
+                                    .together = true,
+                                    .fresh = first->fresh,
+                                    .into = target,
+                                    .group = first->group };
+    if (!name_file(first->file, program, file) || !name_file(first->base, program, base))
+        return explain(text, CTL_INVALID, "the name of the file for program %llu is longer than %d bytes",
+                       (unsigned long long)program->id, CTL_MAX_PATH);
+    return moving_begin(first->cluster, program, &wish, &begun, text);
+}
+
 ctl_code moving_group(struct cluster *cluster, struct vm *vm, const client_group_args *args, char *text)
 {
-    struct moved_program *first = moving_find(cluster, args->move), *begun;
+    struct moved_program *first = moving_find(cluster, args->move);
     struct server *target = first ? map_get_id(&cluster->servers, first->target) : NULL;
     ctl_code code = check(first, target, text);
     if (code == CTL_OK && !first->group)
         first->group = first->id;
     for (u_int i = 0; i < args->others.others_len && code == CTL_OK; i++) {
         struct program *program = map_get_id(&vm->by_key, args->others.others_val[i]);
-        const struct move_wish wish = { .by = first->by,
-                                        .action = ADMIN_ACTION_MOVE,
-                                        .bandwidth = first->bandwidth,
-                                        .downtime_ms = first->downtime_ms,
-                                        .patience_ms = first->patience_ms,
-                                        .within_ms = first->within_ms,
-                                        .together = true,
-                                        .fresh = first->fresh,
-                                        .into = target,
-                                        .group = first->group };
-        if (program && is_in(cluster, first->group, program->id, first->target))
+        if (program && is_in(cluster, first, program->id))
             continue;
         if (!program)
             code = explain(text, CTL_NOT_FOUND, "a program that shares memory with it has ended");
-        else if (!program->server || program->server->row.id != first->source)
-            code =
-                explain(text, CTL_NOT_SUPPORTED, "program %llu, which shares memory with it, is at another GPU server",
-                        (unsigned long long)program->id);
+        else if (!is_beside(first, program))
+            code = explain(text, CTL_NOT_SUPPORTED, "program %llu, which shares memory with it, is %s",
+                           (unsigned long long)program->id,
+                           first->action == ADMIN_ACTION_RESUME ? "not suspended" : "at another GPU server");
         else
-            code = moving_begin(cluster, program, &wish, &begun, text);
+            code = begin(first, program, target, text);
     }
     return code;
 }

@@ -156,8 +156,9 @@ ctl_code move_choose_return(struct cluster *cluster, struct program *program, co
     const struct vm *vm = program->vm;
     struct place_request request = server_request(cluster, program);
     struct place_gang place;
+    const bool shared = vm->row.grouping || wish->together;
     request.gpus = 1;
-    *out = vm->row.grouping ? shared_target(program, wish) : NULL;
+    *out = shared ? shared_target(program, wish) : NULL;
     if (*out && server_is_idle(*out) && ((*out)->row.sms != request.sms || (*out)->row.memory != request.memory)) {
         idle_own_give_way(vm, "what its VM is entitled to has changed");
         *out = NULL;
@@ -181,7 +182,7 @@ ctl_code move_choose_return(struct cluster *cluster, struct program *program, co
         explain_room(cluster, wish, &request, verdict, text);
         return CTL_NO_ROOM;
     }
-    *out = server_place(cluster, program, &place, vm->row.grouping);
+    *out = server_place(cluster, program, &place, shared);
     if (!*out)
         return explain(text, CTL_INTERNAL, "no memory, or the resource DB cannot take more changes at present");
     queue_overtaken(cluster, program, &place);

@@ -54,16 +54,11 @@ static const char *place_text(const char *node, const char *gpu, char out[PLACE_
     return out;
 }
 
-static bool has_target(const struct moved_program *move)
-{
-    return move->action == ADMIN_ACTION_MOVE || move->action == ADMIN_ACTION_RESUME;
-}
-
 static void hold(struct moved_program *move)
 {
     struct server *source = map_get_id(&move->cluster->servers, move->source);
     struct server *target = map_get_id(&move->cluster->servers, move->target);
-    if (move->holds || (has_target(move) && !target))
+    if (move->holds || (move_has_target(move) && !target))
         return;
     move->holds = true;
     if (target)
@@ -173,7 +168,7 @@ static void tell_client(struct moved_program *move, bool call_off)
 {
     struct cluster *cluster = move->cluster;
     struct program *program = map_get_id(&cluster->programs, move->program);
-    const bool moves = call_off || has_target(move);
+    const bool moves = call_off || move_has_target(move);
     struct message message = { .kind = moves              ? CLIENT_EVENT_MOVE
                                        : needs_save(move) ? CLIENT_EVENT_SAVE
                                                           : CLIENT_EVENT_REST,
@@ -362,7 +357,7 @@ static void look(struct moved_program *move)
     if (program_gone(move)) {
         note(move, CTL_NOT_FOUND, "the program has ended");
         step(move, MOVE_PROGRAM_GONE);
-    } else if (!has_target(move)) {
+    } else if (!move_has_target(move)) {
         if (move->durable)
             step(move, MOVE_TARGET_RUNS);
     } else if (program && program->server && program->server->row.id == move->target) {
@@ -438,7 +433,8 @@ static ctl_code check_limits(struct cluster *cluster, const struct program *prog
                        "the client manager of VM %s is of an earlier release (%s), which keeps to no bandwidth and no"
                        " downtime",
                        vm->row.name, vm->session->hello.software);
-    if (most && moves_under_way(cluster) >= (uint64_t)most)
+    /* Those of a group have to move at the same time, however many they are. */
+    if (most && !wish->group && moves_under_way(cluster) >= (uint64_t)most)
         return explain(text, CTL_WAITING, "%lld programs move, which is as many as may at a time (elastic.at-once)",
                        (long long)most);
     return CTL_OK;
@@ -543,7 +539,7 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
     target = wish->into;
     if (code == CTL_OK && wish->action == ADMIN_ACTION_MOVE && !target)
         code = move_choose_target(cluster, program, wish, &target, text);
-    if (code == CTL_OK && wish->action == ADMIN_ACTION_RESUME)
+    if (code == CTL_OK && wish->action == ADMIN_ACTION_RESUME && !target)
         code = move_choose_return(cluster, program, wish, &target, text);
     if (code != CTL_OK) {
         free(move);
@@ -556,6 +552,7 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
     move->source = program->server ? program->server->row.id : 0;
     move->target = target ? target->row.id : 0;
     move->fresh = wish->fresh;
+    move->together = wish->together;
     move->group = wish->group;
     move->begun = program->move_begun = loop_time();
     move->patience_ms = wish->patience_ms ? wish->patience_ms : MOVE_PATIENCE_MS;

@@ -22,6 +22,7 @@ struct moved_program {
     admin_move_action action;
     struct move_course is;
     bool fresh;   /* to a new server of the same GPU */
+    bool together; /* with all that share memory with it; of one that was read from the DB this is not known */
     bool holds;   /* it counts in reserved and leaving */
     bool durable; /* its row is */
     bool unsaid;  /* the order: the node of the target has not yet said where its server is, or connected the two */
@@ -53,12 +54,16 @@ struct move_wish {
     uint64_t memory;     /* 0: as it has */
     uint64_t bandwidth;  /* bytes a second; 0: as configured */
     uint32_t sms, patience_ms, within_ms, downtime_ms;
-    bool together;       /* programs of one server share one again */
+    bool together;       /* programs of one server share one again; those that share memory go along */
     struct server *into; /* the server to which its group moves; NULL: there is none */
     uint64_t group;
     bool fresh;          /* a new server of the GPU where it is; `to` is NULL, or names that */
 };
 
+static inline bool move_has_target(const struct moved_program *move)
+{
+    return move->action == ADMIN_ACTION_MOVE || move->action == ADMIN_ACTION_RESUME;
+}
 /* Whether the program can be spoken to, and nothing else is being done with it; why not: text. */
 bool moving_possible(struct cluster *, const struct program *, char *text);
 /* CTL_OK, and it is under way; or why not, with text (CTL_MAX_TEXT + 1), and nothing has changed. */
@@ -80,7 +85,8 @@ void moving_tell_limits(const struct moved_program *);    /* to its client manag
 void moving_divide(struct cluster *);
 void moving_fill_limits(struct cluster *, uint64_t key, uint64_t move, client_limits *);
 void moving_said_progress(struct cluster *, struct vm *, const client_progress_args *);
-/* move_group.c: programs that share memory: it names those that are to move with the first one. CTL_OK: they do. */
+/* move_group.c: programs that share memory: it names those with which the same is to be done as with the first one.
+   CTL_OK: it is. */
 ctl_code moving_group(struct cluster *, struct vm *, const client_group_args *, char *text);
 /* Before the order of each: to its client manager. */
 void moving_tell_group(const struct moved_program *);

@@ -62,8 +62,13 @@ const struct option_row migrate_options[] = {
     { 0 },
 };
 const struct option_row migrate_auto_options[] = { WHOM, FRESH, PATIENCE, LIMITS, { 0 } };
-const struct option_row program_suspend_options[] = { PATIENCE, BANDWIDTH, { 0 } };
+#define TOGETHER                                                                                         \
+    {                                                                                                    \
+        "together", 0, NULL, "with all programs that share memory with it: all of them, or none", false \
+    }
+const struct option_row program_suspend_options[] = { TOGETHER, PATIENCE, BANDWIDTH, { 0 } };
 const struct option_row program_checkpoint_options[] = {
+    { "together", 0, NULL, "with all programs that share memory with it, each into FILE.ID", false },
     PATIENCE,
     LIMITS,
     { "base", 0, "FILE", "save only what has changed since this checkpoint, the last one of the program", false },
@@ -71,6 +76,7 @@ const struct option_row program_checkpoint_options[] = {
 };
 const struct option_row program_resume_options[] = {
     { "to", 0, "NODE[:GPU]", "where: GPU is an id or an index (a GPU that the manager chooses)", false },
+    TOGETHER,
     { "within", 0, "SECONDS", "how long the program may take altogether (60)", false },
     BANDWIDTH,
     { 0 },

@@ -33,6 +33,19 @@ $(BUILD)/tests/control_groups: $(addprefix tests/control/,groups.py moves_killed
 	$(call script,tests/control/groups.py $(BIN) build/cuda/moved_ring)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_groups@sleeps)
 LONG_TESTS += "$(BUILD)/tests/control_groups all@sleeps"
+$(BUILD)/tests/control_groups_rests: $(addprefix tests/control/,groups_rests.py groups.py moves_killed.py moves.py) \
+    tests/lib/testlib.py build/cuda/moved_ring | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run \
+    $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+	$(call script,tests/control/groups_rests.py $(BIN) build/cuda/moved_ring)
+TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_groups_rests@sleeps)
+LONG_TESTS += "$(BUILD)/tests/control_groups_rests suspends@sleeps" "$(BUILD)/tests/control_groups_rests resumes@sleeps"
+$(BUILD)/tests/control_groups_random: $(addprefix tests/control/,groups_random.py moves_killed.py moves.py) \
+    tests/lib/testlib.py build/cuda/moved_stripes | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run \
+    $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
+	$(call script,tests/control/groups_random.py $(BIN) build/cuda/moved_stripes)
+LONG_TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(foreach first,1 3,\
+              "$(BUILD)/tests/control_groups_random $(first) 2@sleeps"))
+run-long-tests: $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_groups_random)
 $(BUILD)/tests/control_suspends: $(addprefix tests/control/,suspends.py moves_killed.py moves.py) tests/lib/testlib.py \
     build/cuda/moved | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	$(call script,tests/control/suspends.py $(BIN) build/cuda/moved)

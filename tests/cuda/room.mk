@@ -99,6 +99,8 @@ $(BUILD)/tests/fresh-%: tests/cuda/fresh.py tests/cuda/e2e.py build/cuda/fresh |
 	$(call script,tests/cuda/fresh.py --bin $(BIN) --transport $* build/cuda/fresh)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/fresh-shm)
 build/cuda/moved_ring: tests/cuda/moved/ring.cu
+build/cuda/moved_stripes: tests/cuda/moved/stripes.cu tests/lib/dice.h
+build/cuda/moved_ring build/cuda/moved_stripes:
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_TEST_FLAGS) -o $@ $<
 build/cuda/moved_graphs: tests/cuda/moved/graphs.cu $(CUDA_CHECK)

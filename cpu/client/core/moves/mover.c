@@ -86,8 +86,7 @@ static void carry_out(struct manager_move *wish)
 {
     char why[512] = "the client manager knows no address of the GPU server there";
     struct move_group group = { .meet = meet, .context = wish };
-    const bool meets = wish->action == MANAGER_ACTION_MOVE && manager_takes_groups() && !session_suspended();
-    struct move_order order = { .group = meets ? &group : NULL,
+    struct move_order order = { .group = manager_takes_groups() ? &group : NULL,
                                 .ticket = wish->place.ticket,
                                 .ticket_size = wish->place.ticket_size,
                                 .limit_ms = wish->patience_ms,
@@ -125,8 +124,10 @@ static void carry_out(struct manager_move *wish)
 static void ask(void)
 {
     struct manager_move wish;
-    if (manager_is_away() && come_back())
+    if (manager_is_away() && come_back()) {
         report();
+        manager_tell_session(core_session.hello.session);
+    }
     if (manager_has_news() && manager_ask_move(&wish)) {
         carry_out(&wish);
         manager_move_free(&wish);
