@@ -1,4 +1,7 @@
-"""changed.py: what must be so on three machines after a change by the guide: TLS, the resource DB, the version."""
+"""changed.py: what must be so on the machines after a change by the guide: TLS, the resource DB, the version, monitor."""
+
+import subprocess
+import sys
 
 from boxes import USER, until
 from checks import CONFIGURATION, connected, need, show
@@ -49,3 +52,22 @@ def starts_again(boxes):
     for daemon, name in WHERE.items():
         boxes[name].run(f"systemctl start flyt-{daemon} || {{ journalctl -q -n 30 -u flyt-{daemon}; false; }}")
     connected(boxes)
+
+
+# ---- the monitor ----
+
+ASK = """import sys, urllib.request
+print(urllib.request.urlopen("http://127.0.0.1:12403" + sys.argv[1], timeout=20).read().decode())
+"""
+
+
+def asked(box, path):
+    """The text, asked on that machine."""
+    command = box.network.command(sys.executable, "-c", ASK, path)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return done.stdout or done.stderr
+
+
+def monitor_shows(box):
+    until(lambda: '"state":"up"' in asked(box, "/api/v1/nodes"), "the monitor shows a node that is up", 60)
+    need("flyt_up" in asked(box, "/metrics"), asked(box, "/metrics"))

@@ -215,6 +215,8 @@ def one():
         installed.who_may_what(box)
         installed.config_check(box)
         installed.units(box)
+        if reader.read("The monitor", "On the cluster's machine only"):
+            ok("the monitor shows the cluster", changed.monitor_shows, box)
         reader.read(A, "All on one machine", only=("logged in again",))
         Worker(box, box)
         reader.read("Taking Flyt away", only=("the package is installed",))
