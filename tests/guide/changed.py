@@ -1,4 +1,4 @@
-"""changed.py: what must be so on the machines after a change by the guide: TLS, the resource DB, the version, monitor."""
+"""changed.py: what must be so on the machines after a change by the guide: TLS, resource DB, version, monitor."""
 
 import subprocess
 import sys
