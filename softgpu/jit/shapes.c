@@ -174,6 +174,23 @@ static void set_shape(const struct compiler *c, struct row_shape *rows, uint32_t
             rows[r - c->rows] = r->in_memory || r->bits == ROW_PREDICATE ? any : shape;
 }
 
+struct written { const struct compiler *c; struct row_shape *rows; };
+static void set_any(const struct written *w, uint32_t d) { set_shape(w->c, w->rows, d, any); }
+
+/* Calls act for each row that the instruction writes; not where it may write any. */
+static void for_each_written(const struct exec_insn *i, void (*act)(const struct written *, uint32_t d),
+                             const struct written *w)
+{
+    const struct exec_vector *v = i->extra;
+    const struct exec_pieces *p = i->extra;
+    for (unsigned k = 0; i->known == IS(LOAD_VECTOR) && k < i->vector; k++)
+        act(w, v->to[k]);
+    for (unsigned k = 0; i->known == IS(SPLIT) && k < 2; k++)
+        if (!p->sink[k])
+            act(w, p->to[k]);
+    act(w, i->d);
+}
+
 static void forget(const struct compiler *c, struct row_shape *rows)
 {
     for (uint32_t k = 0; k < c->row_count; k++)
@@ -183,8 +200,6 @@ static void forget(const struct compiler *c, struct row_shape *rows)
 /* rows: before the instruction; then behind it. */
 static void change(const struct compiler *c, const struct exec_insn *i, struct row_shape *rows)
 {
-    const struct exec_vector *v = i->extra;
-    const struct exec_pieces *p = i->extra;
     const uint8_t known = i->known;
     if (i->flags & EXEC_LABEL || i->straight == IS(REGION) || i->straight == IS(HALT))
         return;
@@ -192,12 +207,10 @@ static void change(const struct compiler *c, const struct exec_insn *i, struct r
         forget(c, rows);
         return;
     }
-    for (unsigned k = 0; known == IS(LOAD_VECTOR) && k < i->vector; k++)
-        set_shape(c, rows, v->to[k], any);
-    for (unsigned k = 0; known == IS(SPLIT) && k < 2; k++)
-        if (!p->sink[k])
-            set_shape(c, rows, p->to[k], any);
-    set_shape(c, rows, i->d, result_shape(c, i, rows));
+    const struct row_shape d = result_shape(c, i, rows);
+    const struct written w = { c, rows };
+    for_each_written(i, set_any, &w);
+    set_shape(c, rows, i->d, d);
 }
 
 /* ---- for all instructions ---- */
@@ -259,10 +272,30 @@ bool shapes_find(struct compiler *c)
 
 /* ---- while code is written ---- */
 
+/* The row goes to its variable. */
+static void settle(const struct written *w, uint32_t d)
+{
+    struct compiler *c = (struct compiler *)(uintptr_t)w->c;
+    const exec_source at = d | EXEC_BASE_FRAME;
+    for (const struct row_variable *r = row_first(c, at); r; r = r->next ? &c->rows[r->next - 1] : NULL) {
+        struct row_shape *shape = &c->now[r - c->rows];
+        if (r->at != at || shape->kind != SHAPE_STEPS)
+            continue;
+        LLVMBuildStore(c->builder, row_read(c, at, r->bits), r->variable);
+        *shape = any;
+    }
+}
+
+/* Under a guard, a row may stay as it is. */
 void shapes_begin(struct compiler *c, uint32_t k)
 {
-    if (c->shapes)
-        memcpy(c->now, shapes_at(c, k), c->row_count * sizeof *c->now);
+    const struct exec_insn *i = &c->wish->insns[k];
+    if (!c->shapes)
+        return;
+    memcpy(c->now, shapes_at(c, k), c->row_count * sizeof *c->now);
+    const struct written w = { c, c->now };
+    if (i->straight == IS(GUARDED))
+        for_each_written(i, settle, &w);
 }
 
 /* The row goes to its variable where the instruction k needs it there. */

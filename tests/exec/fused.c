@@ -459,7 +459,11 @@ static size_t line_of_steps(char *to, size_t size)
     const unsigned d = 16 + any(4), x = 16 + any(4), y = 16 + any(4);
     const uint32_t n = numbers[any(sizeof numbers / sizeof *numbers)];
     const char *extend = any(2) ? "s" : "u";
-    switch (any(20)) {
+    switch (any(22)) {
+    case 20: case 21: /* what accesses load to */
+        return (size_t)snprintf(to, size,
+                                "mov.u32 r4, %s; mov.b32 f4, r%u; mov.b32 r5, r%u; mov.u32 r6, %u; mov.u32 r7, r4;\n"
+                                "mov.u64 a8, a%u; mov.b64 a9, %u; mov.u16 h4, 77;\n", sources[any(6)], x, y, n, x, n);
     case 16: case 17: /* a lane between the first and the last one wraps, or nearly */
         return (size_t)snprintf(to, size,
                                 "mov.u32 r%u, %%tid.x; add.u32 r%u, r%u, %u; mul.wide.%s32 a%u, r%u, %u;\n", d, d, d,
@@ -492,6 +496,7 @@ static size_t line_of_steps(char *to, size_t size)
 static size_t access_in_steps(char *to, size_t size)
 {
     const struct access *a = &accesses[any(sizeof accesses / sizeof *accesses)];
+    static const char *const guards[8] = { "@p1 ", "@!p1 ", "@p2 ", "", "", "", "", "" };
     static const int steps[] = { 0, 1, 1, 1, 2, 3, 4, 5, 33, -1, -2 };
     const int step = steps[any(sizeof steps / sizeof *steps)] * (int)a->size;
     const int least = step < 0 ? -step * (WARP - 1) : 0, span = (step < 0 ? -step : step) * (WARP - 1) + (int)a->size,
@@ -504,7 +509,7 @@ static size_t access_in_steps(char *to, size_t size)
     const char *address = a->shared ? "mad.lo.s32 r15, r0, %d, r10; add.u32 r15, r15, %d;\n"
                                     : "mul.wide.s32 a15, r0, %d; add.s64 a15, a15, a14; add.s64 a15, a15, %d;\n";
     size_t n = (size_t)snprintf(to, size, address, step, base);
-    return n + (size_t)snprintf(to + n, size - n, "%s%.*s%s%s\n", any(6) ? "" : "@p1 ", (int)(mark - a->text), a->text,
+    return n + (size_t)snprintf(to + n, size - n, "%s%.*s%s%s\n", guards[any(8)], (int)(mark - a->text), a->text,
                                 a->shared ? "r15" : "a15", mark + 1);
 }
 
