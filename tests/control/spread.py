@@ -13,14 +13,17 @@ shows: many-gpus: each daemon is killed and comes back: the program keeps all it
    them, neither moves, and the books hold
 shows: many-gpus: node drain --move --wait names a program with servers on several nodes, which goes on
 shows: many-gpus: the commands of docs/many-gpus.md for several nodes do what it says
-shows: many-gpus: a node's GPU server that is lost takes its GPUs with it (46), those of the other node go on
+shows: many-gpus: a node's GPU server that is lost takes its GPUs with it (46), those of the other node go on;
+   killed, it costs the program no time, and the program says why; stopped, FLYT_SILENCE + 2 s
 """
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 for room in ("cuda", "lib"):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", room))
@@ -29,6 +32,7 @@ from testlib import Local, comment, ok, story, until  # noqa: E402
 
 BIN, PROGRAM = (os.path.abspath(p) for p in sys.argv[1:3])
 NODES, GPUS, SMS, MEMORY = 2, 2, 4, 256          # GPUs of a node; MiB
+SILENCE, SOON = 3, 2                             # seconds
 
 
 class Cluster(Local):
@@ -219,17 +223,47 @@ def waits(cluster):
     until(lambda: not cluster.json("server", "list"), "servers of their own end with their programs", 30)
 
 
+def second(cluster):
+    """The row of the program's further server."""
+    first = min(cluster.json("program", "list"), key=lambda row: row["id"])
+    return next(row for row in cluster.json("server", "list") if row["id"] != first["server"])
+
+
 def lost(cluster):
     cluster.run("vm", "set", "local", "--gpus", "4", "--grouping", "on", "--sms", "2", "--memory", "96M")
     a = Program(cluster, PROGRAM)
     assert a.ask("keep") == [0] and a.ask("alive") == [0] * 4
-    first = min(cluster.json("program", "list"), key=lambda row: row["id"])
-    server = next(row for row in cluster.json("server", "list") if row["id"] != first["server"])
-    cluster.run("server", "stop", str(server["id"]), "--force")
+    cluster.run("server", "stop", str(second(cluster)["id"]), "--force")
     until(lambda: a.ask("alive") == [0, 0, 46, 46], lambda: f"{a.ask('alive')}", 30)
     ok("a server that is lost takes its GPUs with it, and the others go on")
     a.end()
     until(lambda: not cluster.json("program", "list"), "it has ended", 20)
+
+
+def vanishes(cluster):
+    """Its workers, too."""
+    for number, most, why in ((signal.SIGKILL, SOON, True), (signal.SIGSTOP, SILENCE + 2, False)):
+        with tempfile.TemporaryFile("w+") as errors:
+            a = Program(cluster, PROGRAM, errors, FLYT_SILENCE=str(SILENCE))
+            assert a.ask("keep") == [0] and a.ask("alive") == [0] * 4
+            server = second(cluster)["pid"]
+            with open(f"/proc/{server}/task/{server}/children") as file:
+                processes = [server, *map(int, file.read().split())]
+            for pid in processes:
+                os.kill(pid, number)
+            begun = time.monotonic()
+            alive = a.ask("alive")
+            took = time.monotonic() - begun
+            a.end()
+            errors.seek(0)
+            text = errors.read()
+        for pid in processes if number == signal.SIGSTOP else ():
+            os.kill(pid, signal.SIGCONT)
+        assert alive == [0, 0, 46, 46] and took <= most, (alive, took, text)
+        assert not why or re.search(r"why, as the cluster says: GPU server \d+ crashed", text), text
+        comment(f"{number.name}: after {took:.2f} s")
+        until(lambda: not cluster.json("program", "list"), "it has ended", 20)
+    ok("a server that is killed or stopped costs the program no more time than its silence and 2 s, and it says why")
 
 
 def main():
@@ -241,6 +275,7 @@ def main():
         chooses(cluster)
         waits(cluster)
         lost(cluster)
+        vanishes(cluster)
     as_documented()
 
 

@@ -68,10 +68,11 @@ class Tenant:
 
 
 class Program:
-    def __init__(self, tenant, path):
-        environment = {**os.environ, **sanitizer_environment(tenant.bin), **tenant.place}
+    def __init__(self, tenant, path, errors=None, **variables):
+        """errors: a file for its stderr."""
+        environment = {**os.environ, **sanitizer_environment(tenant.bin), **tenant.place, **variables}
         self.process = subprocess.Popen([f"{tenant.bin}/flyt-run", path], env=environment, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE, stderr=errors, text=True)
         self.ready = self.hear("ready")
 
     def hear(self, word):

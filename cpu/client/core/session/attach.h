@@ -41,8 +41,8 @@ void manager_place_free(struct manager_place *);
 extern atomic_bool manager_in_use;
 /* Informs the client manager how the calls reach the GPU server, for `flytctl vm show`. Waits for nothing. */
 void manager_tell_transport(const char *mode, const char *why);
-/* after a loss: logs what the cluster knows about it. Waits a few seconds at most */
-void manager_tell_why(void);
+/* After a loss: logs what the cluster knows about it. Waits until that time (clock_now) at most. */
+void manager_tell_why(const struct client_session *, uint64_t until);
 /* Whether a client manager has given this program its server; how such a program makes links (manager_prot.x,
    LINK_OFFER, LINK_TAKE). The connection: NULL: the program's. offer: MANAGER_LINK_OFFER_SIZE bytes; why, address:
    `size` bytes. 801: refused, and why. */

@@ -28,7 +28,8 @@
 #include "attach.h"
 #include "manager_state.h"
 
-enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10, MANAGER_RETRY_MS = 100, MANAGER_HURRY_MS = 2000 };
+enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10, MANAGER_RETRY_MS = 100, MANAGER_HURRY_MS = 2000,
+       MANAGER_LOOK_MS = 10 };
 
 static const char *const default_socket = RPC_MANAGER_SOCKET;
 static const char *const default_config = "/etc/flyt/client-manager.conf";      /* of an installation */
@@ -425,23 +426,46 @@ void manager_tell_recovery(int state, const char *why, uint64_t outage_us, uint6
         free(told);
 }
 
-void manager_tell_why(void)
+struct why {
+    struct rpc_call   call;
+    manager_wait_args args;
+    manager_answer    answer;
+};
+
+/* Once more? */
+static bool why_said(const struct why *w)
 {
-    manager_wait_args args = { 0 };
-    manager_answer answer;
-    memset(&answer, 0, sizeof answer);
+    int code = w->answer.status.code;
+    if (w->call.status == RPC_SUCCESS && code > MANAGER_WAITING)
+        log_error("why, as the cluster says: %s", w->answer.status.text);
+    return w->call.status != RPC_SUCCESS || code > MANAGER_WAITING;
+}
+
+void manager_tell_why(const struct client_session *session, uint64_t until)
+{
+    rpc_client *client = session->manager ? session->manager : manager;
+    bool said = !client || rpc_client_lost(client);
     /* The first answer may be a grant that was renewed without our asking. */
-    for (int tries = 0; tries < 2 && manager && !rpc_client_lost(manager) && answer.status.code <= MANAGER_WAITING;
-         tries++) {
-        xdr_free((xdrproc_t)xdr_manager_answer, &answer);
-        memset(&answer, 0, sizeof answer);
-        if (!manager_call(MANAGER_WAIT, (void *)(uintptr_t)xdr_manager_wait_args, &args,
-                          (void *)(uintptr_t)xdr_manager_answer, &answer))
-            break;
+    for (int tries = 0; tries < 2 && !said; tries++) {
+        struct why *w = calloc(1, sizeof *w);
+        if (!w)
+            return;
+        w->call = (struct rpc_call){ .procedure = MANAGER_WAIT, .encode = (xdrproc_t)xdr_manager_wait_args,
+                                     .args = &w->args, .decode = (xdrproc_t)xdr_manager_answer,
+                                     .result = &w->answer };
+        if (rpc_client_submit(client, &w->call) != RPC_SUCCESS) {
+            free(w);
+            return;
+        }
+        while (!rpc_client_wait_until(client, &w->call, until)) {
+            if (clock_now() >= until)
+                return;               /* the answer may come yet, so it keeps its place */
+            nanosleep(&(struct timespec){ .tv_nsec = MANAGER_LOOK_MS * CLOCK_NS_PER_MS }, NULL);
+        }
+        said = why_said(w);
+        xdr_free((xdrproc_t)xdr_manager_answer, &w->answer);
+        free(w);
     }
-    if (answer.status.code > MANAGER_WAITING)
-        log_error("why, as the cluster says: %s", answer.status.text);
-    xdr_free((xdrproc_t)xdr_manager_answer, &answer);
 }
 
 /* ---- links ---- */

@@ -496,10 +496,14 @@ int session_attach(bool to_use)
 
 /* ---- its loss ---- */
 
-void session_explain_loss(void)
+/* A server that ends is the cluster's news at once. Of one that is silent the cluster seldom knows more, and the
+   program has waited long enough. */
+void session_explain_loss(const struct client_session *session)
 {
+    enum { MOST_MS = 3000, SILENT_MS = 800 };
+    uint64_t most_ms = rpc_client_silent(session->client) ? SILENT_MS : MOST_MS;
     if (core_session.managed)
-        manager_tell_why();
+        manager_tell_why(session, clock_now() + most_ms * CLOCK_NS_PER_MS);
 }
 
 /* ---- the end of the process ---- */

@@ -107,7 +107,7 @@ void session_lost(void *which, const char *reason)
     pthread_mutex_lock(&loss_lock);
     session->loss.telling = true;               /* no lock of the lanes from here on: who waits may hold one */
     pthread_mutex_unlock(&loss_lock);
-    session_explain_loss();
+    session_explain_loss(session);
     pthread_mutex_lock(&loss_lock);
     session->loss.telling = false;
     pthread_cond_broadcast(&loss_said);

@@ -89,8 +89,9 @@ bool session_becomes_child(void);                           /* in the child of a
 void session_closes(int code);                              /* every call gives the code from here on */
 /* session.c: connects; a result code. to_use: the calling function will retain device 0's primary context at once. */
 int session_attach(bool to_use);
-/* session.c: logs what the cluster knows about the loss of a server. Waits a few seconds at most. */
-void session_explain_loss(void);
+/* session.c: logs what the cluster knows about the loss of a server. Waits a few seconds at most, and less than one
+   after a silence. */
+void session_explain_loss(const struct client_session *);
 /* of silence, by which the server counts as dead; 0: rpc_silence_seconds. Tests shorten it */
 extern int session_dead_seconds;
 
