@@ -9,7 +9,8 @@
 # shows: many-gpus: memory, arrays and devices that queued copies between servers use can be freed
 # shows: many-gpus: 700 copies between servers stand in one stream behind a kernel
 # shows: many-gpus: copies and waits between servers go on while a host function waits for the program
-# shows: many-gpus: a copy between servers that fails leaves an error that stays, also for what waits for the stream
+# shows: many-gpus: a copy between servers that fails leaves an error that stays, also for what waits for the stream:
+#   host functions there do not run, and callbacks are told the error
 # shows: many-gpus: a server that is killed with -9 takes its GPUs with it (46), those of the others go on
 # shows: many-gpus: copies between linked servers, of all shapes, cost the program's connections less than 1 KiB each,
 #   whatever their size; without links their bytes pass through the program
@@ -190,7 +191,8 @@ def behind(arguments, servers):
     ready = process.stdout.readline()
     servers.kill(len(servers.all) - 1)
     out, err = process.communicate("go\n", timeout=120)
-    expected = "the next stream: 46\nthe stream: 46\nagain: 46\nmemory: 46\ndevice 2: 0\n"
+    expected = "the next stream: 46\nthe stream: 46\nagain: 46\nmemory: 46\ndevice 2: 0\n" \
+               "functions: 0 ran, a callback was told 46\n"
     say(ready == "ready\n" and process.returncode == 0 and out == expected,
         "what is behind a failed copy across fails, and nothing else does", out, err)
     say("a copy between GPU servers failed with error 46" in err, "the failed copy is named", err)

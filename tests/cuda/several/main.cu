@@ -462,6 +462,10 @@ static int held()
 }
 
 // Behind the copy is work of device 0, and behind that, by an event, of device 1.
+static std::atomic<int> told{-1}, ran;
+static void CUDART_CB count(void *) { ran++; }
+static void CUDART_CB tell(cudaStream_t, cudaError_t error, void *) { told = error; }
+
 static int behind()
 {
     pair p = pair_make();
@@ -476,6 +480,8 @@ static int behind()
     MUST(cudaSetDevice(1));
     MUST(cudaStreamCreateWithFlags(&next, cudaStreamNonBlocking));
     MUST(cudaStreamWaitEvent(next, event, 0));
+    MUST(cudaLaunchHostFunc(next, count, nullptr));
+    MUST(cudaStreamAddCallback(next, tell, nullptr, 0));
     printf("ready\n");
     fflush(stdout);
     if (!fgets(line, sizeof line, stdin))
@@ -488,6 +494,9 @@ static int behind()
     printf("memory: %d\n", (int)cudaMemcpy(line, p.here, 4, cudaMemcpyDefault));
     MUST(cudaSetDevice(2));
     printf("device 2: %d\n", (int)cudaDeviceSynchronize());
+    for (int ms = 0; told < 0 && ms < 10000; ms++)
+        usleep(1000);
+    printf("functions: %d ran, a callback was told %d\n", (int)ran, (int)told);
     return 0;
 }
 

@@ -75,6 +75,13 @@ static void function_ended(void)
     memory_changed();
 }
 
+/* Of several servers one does not know of a copy or a wait that has failed before the function, in the same stream or
+   another one: everything behind that is invalid. */
+static int status_of(const struct client_host_function *f)
+{
+    return f->status || !session_several() ? f->status : atomic_load(&f->point.stream->context->session->sticky);
+}
+
 static flyt_id next_due(struct queue *queue, struct client_host_function *out)
 {
     pthread_mutex_lock(&hosts.lock);
@@ -122,8 +129,9 @@ static void *host_run(void *which)
         mirror_synchronised();                   /* what fails is every later call's error */
         if (program)
             atomic_store(&waits, f.point.stream);
-        if (!f.status || f.on_error)
-            f.function(f.user, f.status);
+        int status = program ? status_of(&f) : f.status;
+        if (!status || f.on_error)
+            f.function(f.user, status);
         if (program)
             function_ended();
         else if (stayed(id))
