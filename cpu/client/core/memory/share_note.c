@@ -22,7 +22,10 @@ int core_share_check(void)
     CANCEL_DEFERRED;
     int code = core_enter();
     if (!code && !(core_session.hello.capabilities & FLYT_CAP_SHARES)) {
-        core_unsupported("memory for other processes (the GPU server is in this process, or has no such GPU)");
+        core_unsupported(session_several()
+                             ? "memory or an event for other processes, in a program with several GPU servers,"
+                             : "memory or an event for other processes (the GPU server is in this process, or has no "
+                               "such GPU)");
         code = CORE_NOT_SUPPORTED;
     }
     return code;

@@ -67,12 +67,26 @@ void mirror_call_served(struct client_session *session, flyt_id id, int code)
 
 void mirror_call_flush(struct client_session *session) { rpc_client_flush(session->client); }
 
+/* Of several servers each one has to mirror it. */
+static const struct client_session *without_mirror(void)
+{
+    const struct client_session *session = session_several() ? &core_session : NULL;
+    while (session && session->hello.capabilities & FLYT_CAP_MIRROR)
+        session = session->next;
+    return session;
+}
+
 void mirror_missed(void)
 {
-    if (atomic_exchange(&mirror_missing, false))
-        log_error("a kernel has touched an address that is not mapped (error 700). Kernels of this program cannot use "
-                  "its pinned host memory, as the attribute canMapHostMemory says: %s",
-                  core_perf.no_payload ? "FLYT_PERF has no_payload"
-                                       : "something else lies where the program and the GPU server would have it. "
-                                         "Starting the program again may help");
+    if (!atomic_exchange(&mirror_missing, false))
+        return;
+    const struct client_session *one = without_mirror();
+    log_error("a kernel has touched an address that is not mapped (error 700). Kernels of this program cannot use its "
+              "pinned host memory, as the attribute canMapHostMemory says: %s%s",
+              core_perf.no_payload ? "FLYT_PERF has no_payload"
+              : one ? "it has several GPU servers, of which all would have to be reached over a network, and one is "
+                      "not: "
+                    : "something else lies where the program and the GPU server would have it. Starting the program "
+                      "again may help",
+              one && !core_perf.no_payload ? one->uri : "");
 }
