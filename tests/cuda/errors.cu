@@ -1,4 +1,5 @@
 // shows: errors: codes of bad launches and calls, last error per thread, names and strings
+// shows: errors: copies of device memory that is not there: freed, or beyond what a position in a volume can be
 // shows: launch: limits are checked at the launch itself
 #include "check.h"
 #include <pthread.h>
@@ -16,6 +17,34 @@ static void *other_thread(void *)
 {
     GIVES(cudaSuccess, cudaGetLastError());          // each thread has its own
     return NULL;
+}
+
+// The program's own memory is whatever is no memory of the device's: these addresses are neither.
+static void nowhere()
+{
+    char *there, *freed, here[64];
+    MUST(cudaMalloc(&there, 4096));
+    MUST(cudaMalloc(&freed, 8 << 20));
+    MUST(cudaFree(freed));
+    for (cudaMemcpyKind kind : { cudaMemcpyDefault, cudaMemcpyDeviceToDevice }) {
+        GIVES(cudaErrorInvalidValue, cudaMemcpy(there, freed, 64, kind));
+        GIVES(cudaErrorInvalidValue, cudaMemcpy(freed, there, 64, kind));
+    }
+    GIVES(cudaErrorInvalidValue, cudaMemcpy(here, freed, 64, cudaMemcpyDefault));
+    GIVES(cudaErrorInvalidValue, cudaMemcpyAsync(here, freed, 64, cudaMemcpyDefault, 0));
+    cudaMemcpy3DParms volume = {};
+    volume.srcPtr = make_cudaPitchedPtr(there, 64, 64, 4);
+    volume.dstPtr = make_cudaPitchedPtr(here, 64, 64, 1);
+    volume.extent = make_cudaExtent(64, 1, 1);
+    volume.kind = cudaMemcpyDefault;
+    for (size_t z : { (size_t)1 << 20, (size_t)1 << 40, (size_t)1 << 56, (size_t)1 << 63, ~(size_t)0 }) {
+        volume.srcPos.z = z;
+        GIVES(cudaErrorInvalidValue, cudaMemcpy3D(&volume));
+    }
+    volume.srcPos.z = 15;                              // the last one
+    GIVES(cudaSuccess, cudaMemcpy3D(&volume));
+    MUST(cudaFree(there));
+    cudaGetLastError();
 }
 
 int main()
@@ -75,6 +104,8 @@ int main()
     HOLDS(strcmp(cudaGetErrorName(cudaErrorIllegalAddress), "cudaErrorIllegalAddress") == 0);
     HOLDS(strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory") == 0);
     HOLDS(strcmp(cudaGetErrorString((cudaError_t)12345), "unrecognized error code") == 0);
+
+    nowhere();
 
     // nothing of all that has hurt the context
     kernel<<<1, 32, 128>>>(d);

@@ -85,6 +85,13 @@ static bool add_product(size_t *sum, size_t a, size_t b)
     return !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(*sum, product, sum);
 }
 
+/* Nothing says how many slices there are. But where CUDA knows the memory, it also knows what a position leads to. */
+static bool leads_to_memory(const struct side *side, uint64_t base, size_t offset)
+{
+    struct core_range range;
+    return !side->z || !core_address_lookup(base, &range) || core_address_lookup(base + offset, &range);
+}
+
 /* Rows must not overlap. Where only one row, or one slice, is copied, no pitch, or no height, is needed. */
 static int side_box(const struct side *side, const struct copy_shape *shape, struct core_box *box)
 {
@@ -107,7 +114,7 @@ static int side_box(const struct side *side, const struct copy_shape *shape, str
         return CUDA_ERROR_INVALID_VALUE;
     size_t lines = side->y;
     if (!add_product(&lines, side->z, height) || !add_product(&offset, lines, pitch) ||
-        __builtin_add_overflow(offset, side->x, &offset))
+        __builtin_add_overflow(offset, side->x, &offset) || !leads_to_memory(side, base, offset))
         return CUDA_ERROR_INVALID_VALUE;
     *box = (struct core_box){ base + offset, pitch, height };
     return CUDA_SUCCESS;

@@ -115,10 +115,24 @@ static bool region_fits(const cudaPitchedPtr *memory, const cudaPos *position, c
     return extent->depth <= 1 || (extent->height <= memory->ysize && position->y <= memory->ysize - extent->height);
 }
 
+/* Nothing says how many slices there are. But where CUDA knows the memory, it also knows what a position leads to. */
+static bool slice_fits(const cudaPitchedPtr *memory, size_t z)
+{
+    size_t slice, offset;
+    struct core_range range;
+    uint64_t base = (uint64_t)(uintptr_t)memory->ptr;
+    if (!z)
+        return true;
+    return !__builtin_mul_overflow(memory->pitch, memory->ysize, &slice) &&
+           !__builtin_mul_overflow(slice, z, &offset) && offset <= PTRDIFF_MAX &&
+           (!core_address_lookup(base, &range) || core_address_lookup(base + offset, &range));
+}
+
 /* 0 of a stride: it bounds nothing. */
 static bool position_fits(const cudaPitchedPtr *memory, const cudaPos *position, const cudaExtent *extent)
 {
-    return (!memory->pitch || (extent->width <= memory->pitch && position->x <= memory->pitch - extent->width)) &&
+    return slice_fits(memory, position->z) &&
+           (!memory->pitch || (extent->width <= memory->pitch && position->x <= memory->pitch - extent->width)) &&
            (!memory->ysize || (extent->height <= memory->ysize && position->y <= memory->ysize - extent->height));
 }
 

@@ -202,8 +202,8 @@ static int copy_side_at(const struct client_session *session, const struct clien
         return CORE_INVALID_VALUE;
     if (array_address(box->address))
         return array_side(s, box, e, side);
-    if (!address_lookup_at(session, box->address, &r))
-        return CORE_OK;
+    if (!address_lookup_at(session, box->address, &r))       /* what is no memory of the device's is the program's */
+        return box->address - core_session.window < core_session.window_size ? CORE_INVALID_VALUE : CORE_OK;
     bool whole = bytes <= r.size - (box->address - r.base) || address_covers(box->address, bytes);
     side->kind = r.kind;
     if (r.kind == CORE_DEVICE_MEMORY) {
