@@ -35,7 +35,9 @@ struct sg_jit_wish {
     const struct exec_insn *insns;    /* of the function; they and their constants stay until the region is freed */
     uint32_t count, head;
     bool avx512;                      /* x86-64-v4, else x86-64-v3 */
-    bool in_line;                     /* threads of a warp differ in x only, and are side by side there */
+    bool united;                      /* threads of a warp are side by side in x, and no others in y and z, and they
+                                         have done the same since they started */
+    bool entry;                       /* the function is the kernel itself */
     bool counted;                     /* the code counts its instructions in exec_warp.compiled */
     struct sg_jit_places *places;     /* not NULL: code for some lanes, whose places are filled in */
     /* Executes one instruction for these lanes, whatever it is. false: they do not all stand behind it; then the code

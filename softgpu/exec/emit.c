@@ -113,7 +113,7 @@ int decode_put_control(struct exec_decoder *d, struct exec_insn n)
     if (n.known == EXEC_STRAIGHT_NONE)
         n.known = EXEC_STRAIGHT_CONTROL;
     if (d->in->guard >= 0) {
-        struct exec_insn part = { .run = exec_run_part, .known = EXEC_STRAIGHT_CONTROL };
+        struct exec_insn part = { .run = exec_run_part, .known = EXEC_STRAIGHT_PART };
         guard_of(d, &part);
         if (decode_put(d, part))
             return -1;

@@ -253,6 +253,7 @@ struct exec_warp {
     uint32_t products_committed;      /* groups of wgmma */
     uint32_t index;                   /* of the warp in its block */
     bool in_line;                     /* its threads differ in x only, and are side by side there */
+    bool united;                      /* in line, and all lanes have done the same since it started */
     uint32_t granule_device;
     const struct sg_window *near;     /* of global memory: where compiled code looks first */
     const struct exec_region *region; /* whose code for some lanes runs; and the lanes that wait at its places */

@@ -110,7 +110,8 @@ static void compile(struct exec_compiled *x)
                                       .count = r->function->insn_count,
                                       .head = r->head,
                                       .avx512 = sg_cpu_level() == SG_CPU_V4,
-                                      .in_line = x == &r->full[1],
+                                      .united = x == &r->full[1],
+                                      .entry = r->function->ptx->is_entry,
                                       .counted = exec_callbacks_counted,
                                       .places = x == &r->some ? &r->places : NULL,
                                       .step = exec_parted_step };
@@ -182,7 +183,7 @@ static void ask(struct exec_compiled *x)
 sg_jit_code *exec_region_count(struct exec_warp *w, const struct exec_insn *i, bool some)
 {
     struct exec_region *r = (struct exec_region *)(uintptr_t)i->extra;
-    struct exec_compiled *x = some ? &r->some : &r->full[w->in_line];
+    struct exec_compiled *x = some ? &r->some : &r->full[w->united];
     unsigned runs = atomic_load_explicit(&x->runs, memory_order_relaxed);
     if (runs == ASKED)
         return NULL;

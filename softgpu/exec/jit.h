@@ -23,7 +23,7 @@ struct exec_compiled {
     struct exec_compiled *next_wish;
 };
 struct exec_region {
-    struct exec_compiled full[2];     /* for all 32 lanes: of warps whose threads are not in line, or are */
+    struct exec_compiled full[2];     /* for all 32 lanes; [1]: of warps that are united */
     struct exec_compiled some;        /* for some */
     struct sg_jit_places places;      /* of `some`, once it has code */
     const struct exec_function *function;
@@ -53,7 +53,7 @@ exec_handler exec_run_region; /* for some lanes */
 static inline sg_jit_code *exec_region_ready(const struct exec_warp *w, const struct exec_insn *i)
 {
     const struct exec_region *r = i->extra;
-    return atomic_load_explicit(&r->full[w->in_line].code, memory_order_acquire);
+    return atomic_load_explicit(&r->full[w->united].code, memory_order_acquire);
 }
 
 static inline sg_jit_code *exec_region_code(struct exec_warp *w, const struct exec_insn *i)

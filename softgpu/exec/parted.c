@@ -66,6 +66,7 @@ static void forget(struct exec_warp *w) { memset(w->waiting, 0, w->region->place
 void exec_parted_run(struct exec_warp *w, const struct exec_region *r, sg_jit_code *code)
 {
     w->region = r;
+    w->united = false;
     w->stop = NULL;
     code(w);
     if (!w->block->failed)

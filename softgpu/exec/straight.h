@@ -40,6 +40,7 @@ enum exec_straight {
     /* known to compilers only */
     EXEC_STRAIGHT_COMPILED,
     EXEC_STRAIGHT_CONTROL = EXEC_STRAIGHT_COMPILED, /* ends, divides or parks groups, or calls */
+    EXEC_STRAIGHT_PART,               /* one of these, which changes no registers */
     EXEC_STRAIGHT_END,                /* one of these, behind which the lanes need no register any more */
     EXEC_STRAIGHT_BARRIER,            /* one of these, which reads its sources and goes on behind itself */
     EXEC_STRAIGHT_ALU,                /* any function of softgpu/alu: rows, predicates, the carry */

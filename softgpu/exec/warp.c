@@ -62,6 +62,7 @@ void exec_warp_start(struct exec_warp *w, uint32_t lanes)
     w->cluster_arrived = 0;
     w->products_committed = 0;
     w->group_count = 0;
+    w->united = w->in_line;
     w->halts = 0;
     for (unsigned k = 0; k < 3; k++)
         if (w->special[EXEC_ROW_CTAID + k][0] != b->ctaid[k])
@@ -78,6 +79,7 @@ void exec_warp_start(struct exec_warp *w, uint32_t lanes)
 struct exec_group *exec_group_add(struct exec_warp *w, const struct exec_insn *pc, struct exec_frame *frame,
                                   uint32_t mask)
 {
+    w->united &= !w->group_count;
     struct exec_group *g = &w->groups[w->group_count++];     /* disjoint and not empty: never more than lanes */
     *g = (struct exec_group){ .pc = pc, .frame = frame, .mask = mask };
     return g;

@@ -48,7 +48,11 @@
 enum row_bits { ROW_PREDICATE = 1, ROW_32 = 32, ROW_64 = 64 };
 
 /* What is known of a row's lanes: nothing yet; lane l has what lane 0 has, plus l times `step`; nothing. */
-struct row_shape { enum { SHAPE_NONE, SHAPE_STEPS, SHAPE_ANY } kind; int64_t step; };
+struct row_shape {
+    enum { SHAPE_NONE, SHAPE_STEPS, SHAPE_ANY } kind;
+    bool checked;                     /* unless a lane has wrapped where a row became one of 64 bits */
+    int64_t step;
+};
 
 struct row_variable {
     exec_source at;                   /* frame or warp */
@@ -172,6 +176,8 @@ void live_apart(struct compiler *);
 /* shapes.c. false: no memory. */
 bool shapes_find(struct compiler *);
 struct row_shape shape_of(const struct compiler *, exec_source, enum row_bits);
+/* At the beginning of the code: other code has to be taken if a row is not in steps. */
+void shapes_check(struct compiler *);
 /* Before and behind the code of the instruction. The second may write code. */
 void shapes_begin(struct compiler *, uint32_t k);
 void shapes_end(struct compiler *, uint32_t k);

@@ -256,6 +256,10 @@ bool emit_region(struct compiler *c, const char *name)
     functions_begin(c);
     if (c->places)
         places_begin(c);
+    if (c->shapes) {
+        shapes_begin(c, c->wish->head);
+        shapes_check(c);
+    }
     for (uint32_t k = 0; k < count; k++)
         c->blocks[k] = c->in_region[k] ? block_new(c, "") : NULL;
     LLVMBuildBr(c->builder, c->places ? c->arrive[0] : c->blocks[c->wish->head]);
@@ -267,5 +271,5 @@ bool emit_region(struct compiler *c, const char *name)
     for (uint32_t k = 0; k < count; k++) /* in the middle of runs */
         if (c->blocks[k] && !LLVMGetFirstInstruction(c->blocks[k]))
             LLVMDeleteBasicBlock(c->blocks[k]);
-    return true;
+    return !c->failed;
 }

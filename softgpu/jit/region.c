@@ -32,7 +32,8 @@ static uint32_t end_of(const struct sg_jit_wish *w)
 static bool is_control(const struct sg_jit_wish *w, uint32_t k)
 {
     const uint8_t known = w->insns[k].known;
-    return known == EXEC_STRAIGHT_CONTROL || known == EXEC_STRAIGHT_END || known == EXEC_STRAIGHT_BARRIER ||
+    return known == EXEC_STRAIGHT_CONTROL || known == EXEC_STRAIGHT_PART || known == EXEC_STRAIGHT_END ||
+           known == EXEC_STRAIGHT_BARRIER ||
            (known == EXEC_STRAIGHT_EXCHANGE && w->places);
 }
 

@@ -216,9 +216,12 @@ void rows_begin(struct compiler *c)
         if (r->in_memory)
             continue;
         r->variable = LLVMBuildAlloca(c->builder, type_of(c, r->bits), "");
-        if (r->bits != ROW_PREDICATE)
-            r->first = LLVMBuildAlloca(c->builder, r->bits == ROW_64 ? c->i64 : c->i32, "");
         load_row(c, r);
+        if (r->bits == ROW_PREDICATE)
+            continue;
+        LLVMTypeRef lane = r->bits == ROW_64 ? c->i64 : c->i32;
+        r->first = LLVMBuildAlloca(c->builder, lane, "");
+        LLVMBuildStore(c->builder, load_from(c, lane, place_of(c, r->at), 4), r->first);
     }
 }
 
@@ -378,7 +381,8 @@ LLVMValueRef row_in_frame(struct compiler *c, exec_source at)
 /* Does the handler touch only rows that the instruction names? Else all rows go to the frame and come back. */
 static bool names_its_rows(const struct exec_insn *i)
 {
-    return i->known != EXEC_STRAIGHT_NONE && i->known != EXEC_STRAIGHT_CONTROL && i->known != EXEC_STRAIGHT_GUARDED;
+    return i->known != EXEC_STRAIGHT_NONE && i->known != EXEC_STRAIGHT_CONTROL && i->known != EXEC_STRAIGHT_PART &&
+           i->known != EXEC_STRAIGHT_GUARDED;
 }
 
 /* What the instruction writes, in the frame and in the variables. */

@@ -4,8 +4,10 @@
  * 32; accesses know without looking where their lanes are. Sums wrap as in the row; where a number of 32 bits becomes
  * one of 64 and a lane between would wrap, the code ends before that, and the interpreter goes on.
  *
- * Which rows are so is found for each instruction from those before it, for code of full warps without runs. What the
- * frame holds at the head is not known.
+ * Which rows are so is found for each instruction from those before it, for code of full warps without runs: for the
+ * kernel itself, if the warp is united, from its beginning; else from the head, where nothing is known of what the
+ * frame holds. Where the interpreter has done the instruction that may wrap, the row may not be in steps after all: so
+ * rows that depend on that are looked at where the code begins, and there is other code for warps where they are not.
  */
 #include "softgpu/jit/compile.h"
 
@@ -15,9 +17,11 @@
 #include "softgpu/exec/fused.h"
 
 #define IS(name) EXEC_STRAIGHT_##name
+/* Instructions times rows of a kernel that is looked at from its beginning. */
+enum { WHOLE_MOST = 1 << 20 };
 
-static const struct row_shape any = { SHAPE_ANY, 0 };
-static struct row_shape in_steps(int64_t step) { return (struct row_shape){ SHAPE_STEPS, step }; }
+static const struct row_shape any = { .kind = SHAPE_ANY };
+static struct row_shape in_steps(int64_t step) { return (struct row_shape){ .kind = SHAPE_STEPS, .step = step }; }
 
 /* ---- shapes of sources ---- */
 
@@ -47,7 +51,7 @@ static struct row_shape special_shape(const struct compiler *c, exec_source at)
         return in_steps(1);
     if (row >= EXEC_ROW_NTID)
         return in_steps(0);
-    return c->wish->in_line ? in_steps(row == EXEC_ROW_TID) : any;
+    return c->wish->united ? in_steps(row == EXEC_ROW_TID) : any;
 }
 
 static struct row_shape find_shape(const struct compiler *c, const struct row_shape *rows, exec_source at,
@@ -143,8 +147,8 @@ static struct row_shape moved(const struct exec_insn *i, const struct arithmetic
 static struct row_shape result_shape(const struct compiler *c, const struct exec_insn *i, const struct row_shape *rows)
 {
     const struct arithmetic_form *form = arithmetic_form_of(i);
-    struct row_shape s[3] = { { SHAPE_STEPS, 0 }, { SHAPE_STEPS, 0 }, { SHAPE_STEPS, 0 } };
-    bool uniform = true;
+    struct row_shape s[3] = { in_steps(0), in_steps(0), in_steps(0) };
+    bool uniform = true, checked = false;
     if (i->straight == EXEC_STRAIGHT_GUARDED)
         return any;
     if (i->known == IS(PARAM))
@@ -157,10 +161,12 @@ static struct row_shape result_shape(const struct compiler *c, const struct exec
         if (s[k].kind != SHAPE_STEPS)
             return any;
         uniform &= !s[k].step;
+        checked |= s[k].checked || (widens(i->known) && form->s[k] == ROW_32 && s[k].step);
     }
     struct row_shape d = uniform ? in_steps(0) : moved(i, form, s);
     if (form->d == ROW_32)
         d.step = (int32_t)d.step;
+    d.checked = checked;
     return d;
 }
 
@@ -203,6 +209,8 @@ static void change(const struct compiler *c, const struct exec_insn *i, struct r
     const uint8_t known = i->known;
     if (i->flags & EXEC_LABEL || i->straight == IS(REGION) || i->straight == IS(HALT))
         return;
+    if (known == IS(PART))
+        return;
     if (known == IS(NONE) || known == IS(CONTROL) || known == IS(GUARDED)) {
         forget(c, rows);
         return;
@@ -227,7 +235,9 @@ static bool join(struct compiler *c, uint32_t k, const struct row_shape *rows)
             x = rows[row];
         else if (x.kind == SHAPE_STEPS && (rows[row].kind != SHAPE_STEPS || rows[row].step != x.step))
             x = any;
-        more |= x.kind != known[row].kind;
+        else if (x.kind == SHAPE_STEPS)
+            x.checked |= rows[row].checked;
+        more |= x.kind != known[row].kind || x.checked != known[row].checked;
         known[row] = x;
     }
     return more;
@@ -243,31 +253,69 @@ static bool for_each_next(const struct compiler *c, uint32_t k, bool (*act)(stru
     bool more = false;
     if (i->straight == IS(BRANCH) || i->straight == IS(BRANCH_IF))
         more |= act(own, (uint32_t)(i->target - c->wish->insns), rows);
-    if (i->straight != IS(BRANCH) && k + 1 < c->wish->count)
+    if (i->straight != IS(BRANCH) && i->known != IS(END) && k + 1 < c->wish->count)
         more |= act(own, k + 1, rows);
     return more;
 }
 
-bool shapes_find(struct compiler *c)
+/* From the instruction on, before which nothing is known. false: no memory. */
+static bool flow(struct compiler *c, uint32_t first, const bool *inside)
 {
     struct row_shape *rows = calloc(c->row_count + 1u, sizeof *rows);
     c->shapes = calloc((size_t)c->wish->count * c->row_count + 1u, sizeof *c->shapes);
-    c->now = calloc(c->row_count + 1u, sizeof *c->now);
-    if (rows && c->shapes && c->now) {
-        forget(c, shapes_at(c, c->wish->head));
-        for (bool more = true; more;) {
-            more = false;
-            for (uint32_t k = c->wish->head; k < c->wish->count; k++) {
-                if (!c->in_region[k] || (c->row_count && shapes_at(c, k)->kind == SHAPE_NONE))
-                    continue;
-                memcpy(rows, shapes_at(c, k), c->row_count * sizeof *rows);
-                change(c, &c->wish->insns[k], rows);
-                more |= for_each_next(c, k, join, rows);
-            }
+    for (bool more = rows && c->shapes; more;) {
+        more = false;
+        forget(c, shapes_at(c, first));
+        for (uint32_t k = first; k < c->wish->count; k++) {
+            if (!inside[k] || (c->row_count && shapes_at(c, k)->kind == SHAPE_NONE))
+                continue;
+            memcpy(rows, shapes_at(c, k), c->row_count * sizeof *rows);
+            change(c, &c->wish->insns[k], rows);
+            more |= for_each_next(c, k, join, rows);
         }
     }
     free(rows);
-    return rows && c->shapes && c->now;
+    return rows && c->shapes;
+}
+
+/* Takes over what is known of the rows of c in the whole function. */
+static void take_over(struct compiler *c, const struct compiler *whole)
+{
+    for (uint32_t k = 0; k < c->wish->count; k++)
+        for (uint32_t row = 0; row < c->row_count; row++) {
+            const struct row_variable *r = &c->rows[row];
+            shapes_at(c, k)[row] = r->in_memory ? any : find_shape(whole, shapes_at(whole, k), r->at, r->bits);
+            if (shapes_at(c, k)[row].kind == SHAPE_NONE)
+                shapes_at(c, k)[row] = any;
+        }
+}
+
+/* Of the kernel, from its beginning. false: it is too large, or there is no memory. */
+static bool find_from_beginning(struct compiler *c)
+{
+    const uint32_t count = c->wish->count;
+    struct compiler whole = { .wish = c->wish, .in_region = malloc(count), .width = SG_LANES };
+    bool done = whole.in_region;
+    if (done) {
+        memset(whole.in_region, true, count);
+        rows_collect(&whole);
+        done = !whole.failed && (uint64_t)count * whole.row_count < WHOLE_MOST && flow(&whole, 0, whole.in_region);
+    }
+    if (done)
+        take_over(c, &whole);
+    free(whole.in_region);
+    free(whole.rows);
+    free(whole.shapes);
+    return done;
+}
+
+bool shapes_find(struct compiler *c)
+{
+    c->now = calloc(c->row_count + 1u, sizeof *c->now);
+    bool done = c->now && flow(c, c->wish->head, c->in_region);
+    if (done && c->wish->united && c->wish->entry)
+        find_from_beginning(c);
+    return done;
 }
 
 /* ---- while code is written ---- */
@@ -303,7 +351,9 @@ static bool store_for(struct compiler *c, uint32_t k, const struct row_shape *ro
 {
     const struct row_shape *wanted = shapes_at(c, k);
     for (uint32_t row = 0; row < c->row_count; row++)
-        if (rows[row].kind == SHAPE_STEPS && wanted[row].kind == SHAPE_ANY)
+        if (rows[row].kind != SHAPE_STEPS)
+            c->failed |= wanted[row].kind == SHAPE_STEPS; /* never: its lanes are not in steps there */
+        else if (wanted[row].kind == SHAPE_ANY)
             LLVMBuildStore(c->builder, row_read(c, c->rows[row].at, c->rows[row].bits), c->rows[row].variable);
     return false;
 }
@@ -314,6 +364,34 @@ void shapes_end(struct compiler *c, uint32_t k)
         return;
     change(c, &c->wish->insns[k], c->now);
     for_each_next(c, k, store_for, c->now);
+}
+
+void shapes_check(struct compiler *c)
+{
+    LLVMBuilderRef b = c->builder;
+    const uint32_t head = c->wish->head;
+    const struct row_shape *rows = shapes_at(c, head);
+    LLVMBasicBlockRef other = NULL;
+    for (uint32_t row = 0; row < c->row_count; row++) {
+        const struct row_variable *r = &c->rows[row];
+        if (rows[row].kind != SHAPE_STEPS || !rows[row].checked || !live_at(c, head, row))
+            continue;
+        other = other ? other : block_new(c, "other");
+        LLVMTypeRef type = r->bits == ROW_64 ? c->row64 : c->row32;
+        LLVMValueRef differ = LLVMBuildICmp(b, LLVMIntNE, LLVMBuildLoad2(b, type, r->variable, ""),
+                                            row_read(c, r->at, r->bits), "");
+        LLVMValueRef mask = LLVMBuildBitCast(b, differ, c->i32, "");
+        LLVMBasicBlockRef right = block_new(c, "right");
+        branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, mask, constant_32(c, 0), ""), right, other);
+        LLVMPositionBuilderAtEnd(b, right);
+    }
+    if (!other)
+        return;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(b);
+    LLVMPositionBuilderAtEnd(b, other);
+    store_to(c, LLVMConstInt(c->i8, false, false), address_of(c, c->warp, offsetof(struct exec_warp, united)), 1);
+    LLVMBuildRet(b, constant_64(c, (uintptr_t)&c->wish->insns[head]));
+    LLVMPositionBuilderAtEnd(b, here);
 }
 
 /* Do all lanes of the source, which becomes one of 64 bits, stay in range? Goes on where they do. */

@@ -526,7 +526,7 @@ static const char *kernel_of_steps(void)
         n += (size_t)snprintf(ptx + n, sizeof ptx - n, "@%sp%u bra OVER%d;\n", any(2) ? "!" : "", 1 + any(2), part);
         for (uint32_t k = 0; k < 8; k++)
             n += any(4) ? line_of_steps(ptx + n, sizeof ptx - n) : access_in_steps(ptx + n, sizeof ptx - n);
-        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "OVER%d:\n", part);
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "OVER%d:\n%s", part, any(2) ? "bar.sync 0;\n" : "");
         n += line_of_steps(ptx + n, sizeof ptx - n);
     }
     for (unsigned k = 16; k < 20; k++)
