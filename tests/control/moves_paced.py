@@ -201,11 +201,11 @@ def liar(cluster):
             peer.hello(wire.OF_PROGRAM, "pid-2", minor=9)
         peer.attach(name)
     until(lambda: [row["state"] for row in cluster.rows("program", "list")] == ["running"] * 2, "they have servers")
-    ids = {row["executable"]: row["id"] for row in cluster.rows("program", "list")}
-    moving = [cluster.begin("program", "migrate", str(ids[name])) for name in ("/bin/honest", "/bin/lying")]
+    ids = sorted(row["id"] for row in cluster.rows("program", "list"))      # in the order in which they have attached
+    moving = [cluster.begin("program", "migrate", str(number)) for number in ids]
     until(lambda: [row["state"] for row in cluster.rows("move", "list")[-2:]] == ["ordered"] * 2, "both are ordered")
     of = {row["program"]: row["id"] for row in cluster.rows("move", "list")[-2:]}
-    theirs, own = of[ids["/bin/honest"]], of[ids["/bin/lying"]]
+    theirs, own = (of[number] for number in ids)
     assert report(lying, theirs) == 4 and report(lying, 1 << 63) == 4
     for i in range(500):
         assert report(lying, own, phase=i * 7919, done=(1 << 64) - 1 - i, total=i, rate=(1 << 64) - 1) == 0

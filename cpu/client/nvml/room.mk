@@ -25,9 +25,9 @@ $(NVML_HELPER): $(call objects,cpu/client/nvml/helper.c) | $(BIN)/libflyt-client
 
 # Flyt's own library, whatever else the machine has.
 NVML_SMI_OBJECTS := $(call objects,$(wildcard cpu/client/nvml/smi*.c))
-$(NVML_SMI_OBJECTS): | $(CPU_RPC_HEADERS)
 # Rooms are read in the order of their names: cpu/rpc comes later.
 .SECONDEXPANSION:
+$(NVML_SMI_OBJECTS): | $$(CPU_RPC_HEADERS)
 $(BIN)/flyt-smi: $(NVML_SMI_OBJECTS) $$(CPU_RPC_OBJECTS) $$(CPU_RPC_MANAGER_ASKS) $$(CPU_COMMON_OBJECTS) \
     | $(NVML_LIBRARY) $(AGED)
 	@mkdir -p $(@D)
