@@ -14,8 +14,8 @@ FUZZ_HAVE   = echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) {
 FUZZ_LINK   = @mkdir -p $(@D); if $(FUZZ_HAVE); then $(FUZZ_CC) $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(1); \
               else echo 'no libFuzzer' > $@; fi
 
-FUZZ_RPC_SOURCES := $(filter-out cpu/rpc/manager.c $(addprefix cpu/rpc/tls/,channel_tls.c tls_context.c tls_handshake.c \
-                                   tls_identity.c), \
+FUZZ_RPC_SOURCES := $(filter-out cpu/rpc/manager.c $(addprefix cpu/rpc/tls/,channel_tls.c tls_context.c \
+                                                               tls_handshake.c tls_identity.c), \
                                  $(wildcard cpu/rpc/*.c cpu/rpc/*/*.c)) \
                                  $(addprefix cpu/common/,clock.c env.c fd.c wire.c)
 $(BUILD)/fuzz/rpc: tests/fuzz/rpc.c tests/lib/stubs.c tests/lib/stubs.h $(FUZZ_RPC_SOURCES) \
