@@ -43,7 +43,7 @@ bench: bench-programs $$(PROGRAMS) $$(CUDA_TEST_PROGRAMS) $$(LIVENESS_PROGRAMS)
 
 # Only that the script and every program work, on both devices: no figure is judged.
 $(BUILD)/tests/bench_smoke: $(BENCH_PROGRAMS) $(BENCH_LIMITS) $(BENCH_LINK) $$(LIVENESS_PROGRAMS) \
-    synthetic_benchmark/room.mk | $(PROGRAMS)
+    synthetic_benchmark/room.mk | $(PROGRAMS) $(BENCH_MOVING) $(BUILD)/tests/core_gate
 	$(call script,synthetic_benchmark/bench.py --smoke --bin $(BIN) --limits $(BENCH_LIMITS))
 TESTS += $(if $(SANITIZE),,$(BUILD)/tests/bench_smoke)
 # An all-reduce on the GPUs of one process, through libnccl.so.2; and Gloo's, where libgloo-dev is installed.
@@ -61,7 +61,7 @@ bench-collectives: $(BENCH_COLLECTIVES) $(if $(wildcard /usr/include/gloo/allred
 
 # The moves need a cluster, and recovery waits for checkpoints.
 LONG_TESTS += $(if $(SANITIZE),,"$(BUILD)/tests/bench_smoke --only moves,recovery")
-run-long-tests: $(if $(SANITIZE),,$(BUILD)/tests/bench_smoke $(BENCH_MOVING) $(BUILD)/tests/core_gate)
+run-long-tests: $(if $(SANITIZE),,$(BUILD)/tests/bench_smoke)
 
 # `make bench-softgpu`: thread instructions per second and core, then whole kernels beside PoCL and OpenMP, and sgemm
 # beside OpenBLAS. BENCH_SOFTGPU_FLAGS: of compare.py. What is not installed is left out.
