@@ -36,6 +36,7 @@ POINTS = ("taken", "shut", "sealed", "permitted", "moved")
 PARTIES = ("source", "source-node", "client-manager", "cluster-manager", "program")
 MIB = 1 << 20
 HELD = 16
+SOME = 200 << 10                        # bytes: half of the smallest file of these; which parts are packed varies
 DECIDED_SECONDS = 3                     # a program looks once in two
 STOPPED_SECONDS = 2                     # the data plane's limit on silence is 10
 
@@ -236,10 +237,10 @@ class Limited:
 
 def full(cluster):
     a, hold, folder = begin(cluster, "full")
-    whole, size = folder.at("whole"), os.path.getsize(folder.at("whole"))
+    whole = folder.at("whole")
     for words in (("checkpoint", str(a.id), folder.at("other")), ("suspend", str(a.id), folder.at("frozen")),
                   ("checkpoint", str(a.id), folder.at("changes"), "--base", whole), ("suspend", str(a.id))):
-        with Limited(a.process.pid, 4096 if "--base" in words else size // 2):
+        with Limited(a.process.pid, 4096 if "--base" in words else SOME):
             said = cluster.run("program", *words, expect=8)
         assert "File too large" in said, said
         a.goes_on()
@@ -248,16 +249,16 @@ def full(cluster):
     cluster.run("program", "suspend", str(a.id), folder.at("frozen"))
     cluster.run("program", "resume", str(a.id))
     a.goes_on()
-    compacted(cluster, folder, size)
+    compacted(cluster, folder)
     end(cluster, a, hold, folder)
     ok("a file that cannot grow: an error for each kind, nothing is left, the next one succeeds")
 
 
-def compacted(cluster, folder, size):
+def compacted(cluster, folder):
     """Of the two checkpoints in the folder: without room, killed some times, and made."""
     words = [f"{BIN}/flytctl", "checkpoint", "compact", folder.at("made"), folder.at("whole"), folder.at("changes")]
     done = subprocess.run(words, env=cluster.env, capture_output=True, text=True, timeout=60,
-                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2)))
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (SOME, SOME)))
     assert done.returncode == 1 and "File too large" in done.stderr, done
     assert folder.names() == ["changes", "whole"], folder.names()
     dice = random.Random(1)
