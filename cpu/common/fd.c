@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 int fd_keep(int fd)
@@ -36,4 +37,14 @@ int fd_open_standard(void)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)   /* the lowest free number: this one */
             return -1;
     return 0;
+}
+
+void fd_make_room(int count)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < (rlim_t)count)
+        count = (int)files.rlim_cur;
+    int last = fcntl(0, F_DUPFD_CLOEXEC, count - 1);
+    if (last >= 0)
+        close(last);
 }

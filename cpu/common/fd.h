@@ -21,4 +21,9 @@ int fd_keep_pair(int fds[2]);
  * errno. */
 int fd_open_standard(void);
 
+/* Makes room for that many descriptors, or for as many as the process may have, while it has one thread. The kernel
+   doubles the table when it is full; where threads share it, whoever needs the room waits some milliseconds each time
+   (for an RCU grace period). */
+void fd_make_room(int count);
+
 #endif

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cpu/common/fd.h"
 #include "cpu/common/fd_message.h"
 #include "cpu/common/log.h"
 #include "cpu/rpc/tls/channel_tls.h"
@@ -39,6 +40,7 @@
 
 /* A client that has begun to speak is given so long to come to an end with the handshake, and so long to prove itself,
    however it spends the time. */
+enum { WORKER_FILES = 4096 };     /* the software GPU has one for each piece of memory that it has mapped */
 enum { WORKER_HANDSHAKE_MS = 5000, WORKER_GREETING_SECONDS = 10, WORKER_UNGREETED = 4 };
 
 /* Reports of a sanitizer build belong to the log, not to the client's stderr. */
@@ -463,6 +465,7 @@ int worker_main(const struct worker_options *worker)
         rpc_tls_prepare();                                /* before anything else uses OpenSSL */
     log_set_name("flyt-worker");
     prctl(PR_SET_NAME, "cricket-worker");                 /* else it would be called "exe" */
+    fd_make_room(WORKER_FILES);                           /* before there are threads */
     options.text = text_capture(&log_fd);
     if (!options.text) {
         worker_say(WORKER_FAILED, "stdout and stderr cannot be captured", 0);
