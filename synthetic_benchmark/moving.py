@@ -20,6 +20,7 @@ from testlib import Local, until  # noqa: E402
 MIB = 1 << 20
 LANES = 4                               # connections between two servers (control-managers/node-manager/dial.c)
 HANDLES = 300
+SPARE, MORE = 192, 128                  # MiB that the VM has beyond what its program holds, and that it is given
 
 
 class Program:
@@ -50,10 +51,10 @@ class Rig:
 
     def __init__(self, place, mib, **variables):
         self.place, self.dir = place, tempfile.mkdtemp(prefix="flyt-bench-moves.")
-        self.cluster = Local(place.bin, self.dir, "--nodes", "2", "--memory", f"{mib + 256}M")
+        self.cluster = Local(place.bin, self.dir, "--nodes", "2", "--memory", f"{mib + SPARE + MORE}M")
         self.program = None
         try:
-            self.ctl("vm", "set", "local", "--sms", "2", "--memory", f"{mib + 192}M")
+            self.ctl("vm", "set", "local", "--sms", "2", "--memory", f"{mib + SPARE}M")
             self.program = Program(place, self.cluster, variables)
         except BaseException:
             self.down()
@@ -199,13 +200,13 @@ def growth(r, rig):
         began = time.monotonic()
         rig.ctl("vm", "show", "local")
         nothing = time.monotonic() - began
-        rig.program.tell("grow", 80)
+        rig.program.tell("grow", SPARE + 16)
         time.sleep(0.05)                                    # it tries, and gets none
         began = time.monotonic()
-        rig.ctl("inc-resources", "--ip", "local", "--memory", "32")
+        rig.ctl("inc-resources", "--ip", "local", "--memory", str(MORE))
         used = rig.program.hear("grow")
         r.keep("growth", (used - began - nothing) * 1e3)
-        rig.ctl("dec-resources", "--ip", "local", "--memory", "32", "--within", "5")
+        rig.ctl("dec-resources", "--ip", "local", "--memory", str(MORE), "--within", "5")
 
 
 def gate(r):
