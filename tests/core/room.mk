@@ -59,7 +59,7 @@ $(TESTS_CORE_KEEPER): $(call objects,tests/core/test_keeper.c cpu/common/clock.c
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -L$(BIN) -lflyt-client -Wl,-rpath,$(abspath $(BIN)) -lcmocka
 LONG_TESTS += $(foreach m,$(filter-out local,$(TESTS_CORE_MODES)),"$(TESTS_CORE_KEEPER) $m $(BIN)/cricket-rpc-server")
 # Programs of libcuda.so.1: with several threads, which are inside calls; with objects of all kinds.
-TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects test_moves_kinds test_moves_rounds
+TESTS_CORE_MOVES_CUDA := test_moves_threads test_moves_objects test_moves_kinds test_moves_rounds test_moves_code
 # Programs that share memory.
 TESTS_CORE_MOVES_GROUPS := test_moves_group test_moves_group_rests test_moves_group_random
 TESTS_CORE_MOVES_SOURCES := $(TESTS_CORE_MOVES_CUDA) test_moves_settings $(TESTS_CORE_MOVES_GROUPS)

@@ -52,7 +52,7 @@
  *             comes to a context;  code_refused.c  why one did not;  registry.c, own_images.c  what the executable
  *             registers, and before it does;  launch.c;  link.c;  texture.c, texref.c, tensor_map.c;  forward.c  the
  *             ids of calls that are only handed on (generated: cpu/api/driver.api);  jit.c  options of the compiler;
- *             code_move.c  how a move makes it again
+ *             code_move.c, code_prepare.c, code_again.c  how a move makes it again
  *   session/  reach.c  the way to a server;  attach_wait.c, attach_window.c  waiting for a server, and its window;
  *             local.c, manager.c  where the server is found;  manager_moves.c  the orders of the client manager;
  *             manager_groups.c  programs that move together;

@@ -60,7 +60,7 @@ static const char help[] =
     "    FLYT_PERF      Switches optimisations off, to measure them or to narrow down a fault. Words separated by\n"
     "                   commas: no_async, no_batch, no_cache, no_pipeline, no_shm, no_payload, no_lanes, no_direct,\n"
     "                   no_rounds, no_ahead, no_early, no_graph, no_userfault, no_pull, no_membarrier, no_spin,\n"
-    "                   no_fingerprints, no_watch.\n"
+    "                   no_fingerprints, no_watch, no_code_rounds.\n"
     "    FLYT_SOFTGPU_CC\n"
     "                   The compute capability that a software GPU shows the program. Without it: what the server\n"
     "                   says, or what the software needs that the program has loaded at its first CUDA call.\n"

@@ -41,6 +41,11 @@ struct image_question {
 };
 int bundle_ask(struct client_session *, const struct image_bundle *, struct image_question *);
 int bundle_answered(struct image_question *, int (*wait)(struct wire_call *), bool *late);
+/* As bundle_answered; but *late: its bytes are still to be sent. The bundle may have ended meanwhile. */
+int bundle_wanted(struct image_question *, int (*wait)(struct wire_call *), bool *late);
+/* Sends `most` bytes, or a few more, from *offset on, which becomes that of the first that was not sent: the bundle's
+   size in the end. */
+int bundle_send(struct client_session *, const struct image_bundle *, uint64_t *offset, uint64_t most);
 /* Visits the names of its kernels, as far as they are easily found (cpu/code/kernels.h). False: the visitor has had
    enough, or the bundle has more than `most` bytes and was not looked at. */
 bool bundle_kernels(const struct image_bundle *, size_t most,

@@ -307,6 +307,8 @@ static struct load *load_of(core_image *image, const core_context *c)
 
 static void load_begins(struct load *load)
 {
+    static atomic_uint_fast64_t serials;
+    load->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) + 1;
     load->module = id_take(&module_ids);
     load->generation = atomic_load(&load->context->generation);
     load->tried = false;

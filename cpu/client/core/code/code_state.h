@@ -48,6 +48,7 @@ struct load {                                               /* an image in a con
     bool     tried;
     int      result;
     flyt_id  module;
+    uint64_t serial;                                        /* another one each time that it is loaded */
     uint64_t generation;
     struct loaded_function *functions;
     struct loading *ahead;                                  /* under way since before it was needed; NULL: it is not */

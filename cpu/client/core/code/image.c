@@ -190,35 +190,48 @@ bool bundle_kernels(const struct image_bundle *bundle, size_t most, bool (*each)
     return more;
 }
 
-static int send_bytes(struct client_session *session, const struct image_bundle *bundle, uint64_t *offset,
-                      const uint8_t *data, size_t size)
+/* What stands at that place of the image, in one piece. 0: nothing; it has ended. */
+static size_t bytes_at(const struct image_bundle *bundle, uint64_t offset, const uint8_t **bytes)
 {
-    for (size_t at = 0; at < size;) {
-        size_t part = size - at < FLYT_MAX_INLINE ? size - at : FLYT_MAX_INLINE;
+    static const uint8_t zeros[8];
+    for (unsigned i = 0; i < bundle->count; i++) {
+        const struct image_part *part = &bundle->parts[i];
+        const size_t pad = padding(bundle, part);
+        if (offset < part->size) {
+            *bytes = (const uint8_t *)part->data + offset;
+            return part->size - offset;
+        }
+        offset -= part->size;
+        if (offset < pad) {
+            *bytes = zeros;
+            return pad - offset;
+        }
+        offset -= pad;
+    }
+    return 0;
+}
+
+int bundle_send(struct client_session *session, const struct image_bundle *bundle, uint64_t *offset, uint64_t most)
+{
+    const uint64_t from = *offset;
+    const uint8_t *bytes;
+    int code = CORE_OK;
+    for (size_t size; !code && *offset - from < most && (size = bytes_at(bundle, *offset, &bytes));) {
+        const size_t part = size < FLYT_MAX_INLINE ? size : FLYT_MAX_INLINE;
         image_data_args args = { .offset = *offset };
         memcpy(args.hash, bundle->hash, sizeof args.hash);
         args.bytes.bytes_len = (u_int)part;
-        args.bytes.bytes_val = (char *)(uintptr_t)data + at;
-        int code = wire_send(session, FLYT_IMAGE_DATA, (xdrproc_t)xdr_image_data_args, &args);
-        if (code)
-            return code;
-        at += part;
+        args.bytes.bytes_val = (char *)(uintptr_t)bytes;
+        code = wire_send(session, FLYT_IMAGE_DATA, (xdrproc_t)xdr_image_data_args, &args);
         *offset += part;
     }
-    return CORE_OK;
+    return code;
 }
 
 static int send_all(struct client_session *session, const struct image_bundle *bundle)
 {
-    static const uint8_t zeros[8];
     uint64_t offset = 0;
-    int code = CORE_OK;
-    for (unsigned i = 0; i < bundle->count && !code; i++) {
-        code = send_bytes(session, bundle, &offset, bundle->parts[i].data, bundle->parts[i].size);
-        if (!code)
-            code = send_bytes(session, bundle, &offset, zeros, padding(bundle, &bundle->parts[i]));
-    }
-    return code;
+    return bundle_send(session, bundle, &offset, UINT64_MAX);
 }
 
 /* ---- announcing ---- */
@@ -251,7 +264,7 @@ int bundle_ask(struct client_session *session, const struct image_bundle *bundle
     return CORE_OK;
 }
 
-int bundle_answered(struct image_question *q, int (*wait)(struct wire_call *), bool *late)
+int bundle_wanted(struct image_question *q, int (*wait)(struct wire_call *), bool *late)
 {
     int code = wait(&q->call);
     bool lacks = !code && !q->result.present;
@@ -259,7 +272,13 @@ int bundle_answered(struct image_question *q, int (*wait)(struct wire_call *), b
     if (!code)
         atomic_store_explicit(&lacked_before, lacks, memory_order_relaxed);
     *late = lacks && !q->along;
-    return code ? code : *late ? send_all(q->session, q->bundle) : q->sent;
+    return code ? code : q->sent;
+}
+
+int bundle_answered(struct image_question *q, int (*wait)(struct wire_call *), bool *late)
+{
+    int code = bundle_wanted(q, wait, late);
+    return !code && *late ? send_all(q->session, q->bundle) : code;
 }
 
 int bundle_announce(struct client_session *session, const struct image_bundle *bundle)

@@ -1,7 +1,8 @@
 /*
  * heap_move.c: the heaps of malloc() in kernels on a move to another server (move.h). Kernels keep addresses in them,
  * so the new server makes each at the same address, before it loads modules. What is allocated and what is in it are
- * one state, which goes in parts; parts that are all zero do not.
+ * one state, which goes in parts; parts that are all zero do not. Where modules are loaded while the program goes on,
+ * the heaps are made then, too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,63 @@ static int heap_ask(core_context *c, uint64_t offset, heap_result *result)
     return wire_call(&core_session, FLYT_HEAP, (xdrproc_t)xdr_heap_args, &args, (xdrproc_t)xdr_heap_result, result);
 }
 
+/* CU_LIMIT_MALLOC_HEAP_SIZE: how large a heap will be, or is. */
+enum { LIMIT_HEAP = 2 };
+
+static int limit_prepare(struct move *move, core_context *c)
+{
+    ctx_get_limit_args ask = { c->wire, LIMIT_HEAP };
+    ctx_get_limit_result here = { .pvalue = 0 }, there = { .pvalue = 0 };
+    limit_result set = { 0 };
+    move_go(move, MOVE_SOURCE);
+    int code = wire_call(move_calls(move), FLYT_CTX_GET_LIMIT, (xdrproc_t)xdr_ctx_get_limit_args, &ask,
+                         (xdrproc_t)xdr_ctx_get_limit_result, &here);
+    move_go(move, MOVE_TARGET);
+    if (!code)
+        code = wire_call(move_calls(move), FLYT_CTX_GET_LIMIT, (xdrproc_t)xdr_ctx_get_limit_args, &ask,
+                         (xdrproc_t)xdr_ctx_get_limit_result, &there);
+    if (!code && here.pvalue != there.pvalue) {
+        limit_args args = { .context = c->wire, .limit = LIMIT_HEAP, .value = here.pvalue };
+        code = wire_call(move_calls(move), FLYT_LIMIT_SET, (xdrproc_t)xdr_limit_args, &args,
+                         (xdrproc_t)xdr_limit_result, &set);
+    }
+    xdr_free((xdrproc_t)xdr_ctx_get_limit_result, &here);
+    xdr_free((xdrproc_t)xdr_ctx_get_limit_result, &there);
+    xdr_free((xdrproc_t)xdr_limit_result, &set);
+    return code;
+}
+
+int kernel_heap_prepare(struct move *move)
+{
+    int code = CORE_OK;
+    if (!(core_session.hello.capabilities & move->at[MOVE_TARGET].hello.capabilities & FLYT_CAP_PLACES))
+        return code;
+    for (size_t i = 0; i < move->ahead->count && !code; i++) {
+        struct ahead_context *ahead = &move->ahead->contexts[i];
+        heap_result result;
+        code = limit_prepare(move, ahead->context);
+        move_go(move, MOVE_SOURCE);
+        if (!code)
+            code = heap_ask(ahead->context, 0, &result);
+        if (code)
+            return move_refuse(move, code, "the heap of its kernels could not be prepared (error %d)", code);
+        ahead->heap = result.size ? result.address : 0;
+        ahead->heap_size = result.size;
+        xdr_free((xdrproc_t)xdr_heap_result, &result);
+        move_go(move, MOVE_TARGET);
+        if (ahead->heap)
+            code = move_place(move, ahead->context, FLYT_PLACE_HEAP, ahead->heap);
+    }
+    return code;
+}
+
+/* A program may give its heap another size, until a kernel has used it. */
+static bool is_as_prepared(const struct move *move, core_context *c, const heap_result *now)
+{
+    const struct ahead_context *ahead = move_ahead_of(move->ahead, c);
+    return !ahead || !ahead->heap || (ahead->heap == now->address && ahead->heap_size == now->size);
+}
+
 int kernel_heap_save(struct move *move)
 {
     struct moving_heaps *heaps = move->of[KIND_KERNEL_HEAP] = calloc(1, sizeof *heaps);
@@ -29,6 +87,8 @@ int kernel_heap_save(struct move *move)
         code = heap_ask(c, 0, &result);
         if (code)
             move_refuse(move, code, "the old server does not say what kernels have allocated (error %d)", code);
+        if (!code && !is_as_prepared(move, c, &result))
+            code = move_refuse(move, CORE_NOT_READY, "the heap of its kernels has changed while the move was prepared");
         heaps->address[c->wire] = result.address;
         heaps->size[c->wire] = result.size;
         xdr_free((xdrproc_t)xdr_heap_result, &result);

@@ -1,7 +1,7 @@
 /*
  * memory_move.c: the device memory of heaps on a move to another server (move.h): the new one maps it at the same
- * addresses, and what the program's allocations hold is copied, unless the new one maps the very pages. One heap may
- * have been mapped and copied there while the program went on (move_prepare.c): then only the difference is made.
+ * addresses, and what the program's allocations hold is copied, unless the new one maps the very pages. Heaps may have
+ * been mapped and copied there while the program went on (move_prepare.c): then only the difference is made.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -38,15 +38,15 @@ static int span_restore(struct move *move, const struct heap *heap, uint64_t sta
 
 /* Of a heap of which the new server has some already: what went back meanwhile is unmapped there, and what is new is
    mapped. */
-static int spans_differ(struct move *move, const struct heap *heap)
+static int spans_differ(struct move *move, const struct heap *heap, const struct ahead_spans *mapped)
 {
     struct ahead_spans now = { 0 };
     struct ahead_span part;
     int code = CORE_OK;
     for (uint64_t start, end = 0; !code && heap_span(heap, end, &start, &end);)
         code = ahead_spans_add(&now, start, end) ? CORE_OK : CORE_OUT_OF_MEMORY;
-    for (size_t i = 0; i < move->ahead->mapped.count && !code; i++) {
-        const struct ahead_span *had = &move->ahead->mapped.all[i];
+    for (size_t i = 0; i < mapped->count && !code; i++) {
+        const struct ahead_span *had = &mapped->all[i];
         for (uint64_t from = had->start; !code && ahead_spans_gap(&now, from, had->end, &part); from = part.end) {
             unmap_args args = { .context = heap->context->wire, .address = part.start, .size = part.end - part.start };
             code = wire_send(&core_session, FLYT_UNMAP, (xdrproc_t)xdr_unmap_args, &args);
@@ -54,7 +54,7 @@ static int spans_differ(struct move *move, const struct heap *heap)
     }
     for (size_t i = 0; i < now.count && !code; i++)
         for (uint64_t from = now.all[i].start;
-             !code && ahead_spans_gap(&move->ahead->mapped, from, now.all[i].end, &part); from = part.end)
+             !code && ahead_spans_gap(mapped, from, now.all[i].end, &part); from = part.end)
             code = span_restore(move, heap, part.start, part.end - part.start);
     free(now.all);
     return code;
@@ -72,8 +72,9 @@ int memory_restore(struct move *move)
     int code = CORE_OK;
     for (struct heap *heap = heap_next(NULL); heap && !code; heap = heap_next(heap)) {
         pthread_mutex_lock(&heap->lock);
-        if (move->ahead && move->ahead->context == heap->context)
-            code = spans_differ(move, heap);
+        const struct ahead_context *ahead = move_ahead_of(move->ahead, heap->context);
+        if (ahead && ahead->mapped.count)
+            code = spans_differ(move, heap, &ahead->mapped);
         else
             for (uint64_t start, end = 0; !code && heap_span(heap, end, &start, &end);)
                 code = span_restore(move, heap, start, end - start);
@@ -133,18 +134,18 @@ static bool spans_take(struct heap *heap, struct ahead_spans *spans)
     return good;
 }
 
-int memory_ahead_map(struct move *move)
+int memory_ahead_map(struct move *move, struct ahead_context *ahead)
 {
-    struct heap *heap = heap_of(move->ahead->context);
+    struct heap *heap = heap_of(ahead->context);
     struct ahead_spans now = { 0 };
     struct ahead_span gap;
-    int code = heap && spans_take(heap, &now) ? CORE_OK : CORE_OUT_OF_MEMORY;
+    int code = !heap || spans_take(heap, &now) ? CORE_OK : CORE_OUT_OF_MEMORY;
     move_go(move, MOVE_TARGET);
     for (size_t i = 0; i < now.count && !code; i++)
         for (uint64_t from = now.all[i].start;
-             !code && ahead_spans_gap(&move->ahead->mapped, from, now.all[i].end, &gap); from = gap.end) {
+             !code && ahead_spans_gap(&ahead->mapped, from, now.all[i].end, &gap); from = gap.end) {
             code = span_restore(move, heap, gap.start, gap.end - gap.start);
-            if (!code && !ahead_spans_add(&move->ahead->mapped, gap.start, gap.end))
+            if (!code && !ahead_spans_add(&ahead->mapped, gap.start, gap.end))
                 code = CORE_OUT_OF_MEMORY;
         }
     free(now.all);
@@ -175,27 +176,26 @@ static int copy_batch(struct move *move, struct heap *heap, const struct ahead_s
 }
 
 /* The parts of the heap that both servers have: visit() gets each. */
-static int each_there(struct move *move, int (*visit)(struct move *, struct heap *, struct ahead_span part, void *),
-                      void *context)
+static int each_there(struct move *move, const struct ahead_context *ahead,
+                      int (*visit)(struct move *, struct heap *, struct ahead_span part, void *), void *context)
 {
-    struct heap *heap = heap_of(move->ahead->context);
+    struct heap *heap = heap_of(ahead->context);
     struct ahead_spans now = { 0 };
     struct ahead_span part;
-    int code = heap && spans_take(heap, &now) ? CORE_OK : CORE_OUT_OF_MEMORY;
+    int code = !heap || spans_take(heap, &now) ? CORE_OK : CORE_OUT_OF_MEMORY;
     for (size_t i = 0; i < now.count && !code; i++)
         for (uint64_t from = now.all[i].start;
-             !code && ahead_spans_part(&move->ahead->mapped, from, now.all[i].end, &part); from = part.end)
+             !code && ahead_spans_part(&ahead->mapped, from, now.all[i].end, &part); from = part.end)
             code = visit(move, heap, part, context);
     free(now.all);
     return code;
 }
 
-static int copy_part(struct move *move, struct heap *heap, struct ahead_span part, void *unused)
+static int copy_part(struct move *move, struct heap *heap, struct ahead_span part, void *ahead)
 {
     struct ahead_span batch = { part.start, part.start };
     int code = CORE_OK;
-    (void)unused;
-    while (!code && move_ahead_next(move->ahead, batch.end, part.end, AHEAD_BATCH, &batch))
+    while (!code && move_ahead_next(move->ahead, ahead, batch.end, part.end, AHEAD_BATCH, &batch))
         code = copy_batch(move, heap, &batch);
     return code;
 }
@@ -206,11 +206,14 @@ static int count_part(struct move *move, struct heap *heap, struct ahead_span pa
     return CORE_OK;
 }
 
-int memory_ahead_copy(struct move *move) { return each_there(move, copy_part, NULL); }
+int memory_ahead_copy(struct move *move, struct ahead_context *ahead)
+{
+    return each_there(move, ahead, copy_part, ahead);
+}
 
-uint64_t memory_ahead_left(struct move *move)
+uint64_t memory_ahead_left(struct move *move, const struct ahead_context *ahead)
 {
     uint64_t sum = 0;
-    each_there(move, count_part, &sum);
+    each_there(move, ahead, count_part, &sum);
     return sum;
 }

@@ -276,7 +276,7 @@ int context_restore_one(struct move *move, core_context *c)
 int context_restore(struct move *move)
 {
     for (core_context *c = context_next(NULL); c; c = context_next(c)) {
-        int code = move->ahead && move->ahead->context == c ? CORE_OK : context_restore_one(move, c);
+        int code = move_ahead_of(move->ahead, c) ? CORE_OK : context_restore_one(move, c);
         if (code)
             return code;
         if ((code = limits_restore(move, c)))

@@ -174,13 +174,18 @@ int  code_restore(struct move *);
 int  code_contents(struct move *);
 void code_moved(struct move *, bool moved);
 int  functions_restore(struct move *);
+/* While the program goes on (code_prepare.c): the new server loads the modules of the contexts of move->ahead, and looks
+   up their functions. 600: the program has removed an image that was being sent. */
+int  code_prepare(struct move *);
+void code_prepared_free(struct move_ahead *);          /* NULL is allowed */
 int  allocations_contents(struct move *);
 int  memory_restore(struct move *);
-/* While the program goes on (move_prepare.c), of the heap of move->ahead: the new server maps what it does not have of
-   it; how many bytes of what both have are to be copied; copies them. What is given back meanwhile is left out. */
-int  memory_ahead_map(struct move *);
-uint64_t memory_ahead_left(struct move *);
-int  memory_ahead_copy(struct move *);
+/* While the program goes on (move_prepare.c), of the heap of that context: the new server maps what it does not have of
+   it; how many bytes of what both have are to be copied; copies them, over the move's stream in the context. What is
+   given back meanwhile is left out. */
+int  memory_ahead_map(struct move *, struct ahead_context *);
+uint64_t memory_ahead_left(struct move *, const struct ahead_context *);
+int  memory_ahead_copy(struct move *, struct ahead_context *);
 int  handle_restore(struct move *);
 int  handle_contents(struct move *);
 /* share_move.c: with whom the program shares memory; its group meets. at_rest: from here on nobody else gets any. */
@@ -194,6 +199,8 @@ int  host_space_restore(struct move *);
 int  host_space_contents(struct move *);
 void host_space_moved(struct move *, bool moved);
 int  registered_save(struct move *);
+/* While the program goes on: the new server makes the heaps of the contexts of move->ahead, which modules may need. */
+int  kernel_heap_prepare(struct move *);
 int  kernel_heap_save(struct move *);
 int  kernel_heap_restore(struct move *);
 int  kernel_heap_contents(struct move *);

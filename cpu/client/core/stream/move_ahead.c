@@ -99,7 +99,16 @@ void move_ahead_copied(struct move_ahead *a, uint64_t from, uint64_t end)
         a->changed[g / 8] &= (uint8_t)~(1u << g % 8);
 }
 
-static bool is_to_be_copied(const struct move_ahead *a, uint64_t address, uint64_t *until)
+struct ahead_context *move_ahead_of(const struct move_ahead *a, const struct core_context *c)
+{
+    for (size_t i = 0; a && i < a->count; i++)
+        if (a->contexts[i].context == c)
+            return &a->contexts[i];
+    return NULL;
+}
+
+static bool is_to_be_copied(const struct move_ahead *a, const struct ahead_context *c, uint64_t address,
+                            uint64_t *until)
 {
     struct ahead_span part;
     const uint64_t granule = a->granule ? (address - a->base) / a->granule : 0;
@@ -108,19 +117,20 @@ static bool is_to_be_copied(const struct move_ahead *a, uint64_t address, uint64
     *until = a->base + (granule + 1) * a->granule;
     if (is_changed(a, granule))
         return true;
-    if (!ahead_spans_part(&a->mapped, address, *until, &part) || part.start > address)
+    if (!ahead_spans_part(&c->mapped, address, *until, &part) || part.start > address)
         return true;
     *until = part.end;
     return false;
 }
 
-bool move_ahead_next(const struct move_ahead *a, uint64_t from, uint64_t end, uint64_t most, struct ahead_span *next)
+bool move_ahead_next(const struct move_ahead *a, const struct ahead_context *c, uint64_t from, uint64_t end,
+                     uint64_t most, struct ahead_span *next)
 {
     uint64_t until = end;
-    while (from < end && !is_to_be_copied(a, from, &until))
+    while (from < end && !is_to_be_copied(a, c, from, &until))
         from = until;
     next->start = next->end = from;
-    while (next->end < end && next->end - next->start < most && is_to_be_copied(a, next->end, &until))
+    while (next->end < end && next->end - next->start < most && is_to_be_copied(a, c, next->end, &until))
         next->end = until;
     next->end = next->end < end ? next->end : end;
     if (next->end - next->start > most)
@@ -130,11 +140,12 @@ bool move_ahead_next(const struct move_ahead *a, uint64_t from, uint64_t end, ui
 
 uint64_t move_ahead_left(const struct move_ahead *a, const struct core_context *c, uint64_t address, uint64_t size)
 {
+    const struct ahead_context *ahead = move_ahead_of(a, c);
     struct ahead_span next = { address, address };
     uint64_t left = 0;
-    if (!a || a->context != c)
+    if (!ahead)
         return size;
-    while (move_ahead_next(a, next.end, address + size, UINT64_MAX, &next))
+    while (move_ahead_next(a, ahead, next.end, address + size, UINT64_MAX, &next))
         left += next.end - next.start;
     return left;
 }
@@ -143,7 +154,9 @@ void move_ahead_free(struct move_ahead *a)
 {
     if (!a)
         return;
-    free(a->mapped.all);
+    for (size_t i = 0; i < a->count; i++)
+        free(a->contexts[i].mapped.all);
+    free(a->contexts);
     free(a->changed);
     free(a->there);
     free(a);

@@ -378,11 +378,12 @@ int move_bytes_of(struct move *move, core_context *c, uint64_t object, uint64_t 
 
 int move_bytes(struct move *move, core_context *c, uint64_t address, uint64_t size)
 {
+    const struct ahead_context *ahead = move->prepares ? NULL : move_ahead_of(move->ahead, c);
     struct ahead_span next = { address, address };
     int code = CORE_OK;
-    if (!move->ahead || move->prepares || move->ahead->context != c)
+    if (!ahead)
         return move_bytes_of(move, c, address, address, size);
-    while (!code && move_ahead_next(move->ahead, next.end, address + size, UINT64_MAX, &next))
+    while (!code && move_ahead_next(move->ahead, ahead, next.end, address + size, UINT64_MAX, &next))
         code = move_bytes_of(move, c, next.start, next.start, next.end - next.start);
     return code;
 }

@@ -56,7 +56,7 @@ int move_place_at(struct move *move, core_context *c, int kind, const uint64_t *
     place_args args = { .context = c->wire, .kind = kind, .numbers = { count, (uint64_t *)(uintptr_t)numbers } };
     if (!(move->at[MOVE_TARGET].hello.capabilities & FLYT_CAP_PLACES))
         return move_refuse(move, 0, "the new server is of an earlier version");
-    return wire_send(&core_session, FLYT_PLACE, (xdrproc_t)xdr_place_args, &args);
+    return wire_send(move_calls(move), FLYT_PLACE, (xdrproc_t)xdr_place_args, &args);
 }
 
 /* ---- the store ---- */

@@ -18,6 +18,7 @@ static const struct { const char *name; size_t at; } words[] = {
     { "no_lanes", offsetof(struct perf, no_lanes) },
     { "no_direct", offsetof(struct perf, no_direct) },
     { "no_rounds", offsetof(struct perf, no_rounds) },
+    { "no_code_rounds", offsetof(struct perf, no_code_rounds) },
     { "no_fingerprints", offsetof(struct perf, no_fingerprints) },
     { "no_watch", offsetof(struct perf, no_watch) },
     { "no_ahead", offsetof(struct perf, no_ahead) },

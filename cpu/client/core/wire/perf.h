@@ -15,6 +15,7 @@ struct perf {
     bool no_lanes;      /* large copies share the connection with the calls */
     bool no_direct;     /* the bytes of a session that moves pass through this process */
     bool no_rounds;     /* all of a session that moves is copied while the program stands still */
+    bool no_code_rounds; /* its modules are loaded while the program stands still */
     bool no_fingerprints; /* all bytes come for a checkpoint of changes, and are compared here */
     bool no_watch;      /* the server is not asked what was written since the last checkpoint */
     bool no_ahead;      /* a program waits until its context is made, and its code is loaded when it is used */
