@@ -128,7 +128,7 @@ def between_nodes(r, rig):
     as many connections."""
     for mib in sizes_of(r):
         rig.program.ask("hold", mib)
-        stream = r.limit(f"stream {LANES} {max(mib, 64) * MIB} move")["best_gbs"] * 1e9
+        stream = r.limit(f"stream {LANES} {min(max(mib, 64), 256) * MIB} move")["best_gbs"] * 1e9
         r.keep("moves.stream", stream / 1e9)
         for _ in range(r.size["turns"]):
             took, _ = rig.migrate()
@@ -159,7 +159,7 @@ def straight(r, rig):
     times = {}
     for mib in sizes_of(r):
         rig.program.ask("hold", mib)
-        stream = r.limit(f"stream {LANES} {max(mib, 64) * MIB} move")["best_gbs"] * 1e9
+        stream = r.limit(f"stream {LANES} {min(max(mib, 64), 256) * MIB} move")["best_gbs"] * 1e9
         for _ in range(r.size["turns"]):
             times.setdefault(mib, []).append(rig.migrate())
     few, many = (min((took, size) for took, size in times[mib]) for mib in (min(times), max(times)))
