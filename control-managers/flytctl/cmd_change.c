@@ -16,7 +16,7 @@
 const struct option_row change_options[] = { WHOM, WITHIN, { 0 } };
 const struct option_row grouping_options[] = {
     { "ip", 'i', "VM", "name or address of the VM", false },
-    { "enable", 'e', "on|off", "on: one GPU server for all its programs", false },
+    { "enable", 'e', "on|off", "on (or 1): one GPU server for all its programs; off (or 0): one each", false },
     { 0 },
 };
 

@@ -94,11 +94,12 @@ bool option_switch(struct flytctl *ctl, const char *name, bool *on)
     const char *text = option(ctl, name);
     if (!text)
         return true;
-    if (strcasecmp(text, "on") && strcasecmp(text, "off")) {
+    /* 1 and 0: as existing users write it. */
+    *on = strcasecmp(text, "on") == 0 || strcmp(text, "1") == 0;
+    if (!*on && strcasecmp(text, "off") && strcmp(text, "0")) {
         complain(ctl, EXIT_USAGE, "--%s wants on or off, not '%s'", name, text);
         return false;
     }
-    *on = strcasecmp(text, "on") == 0;
     return true;
 }
 
