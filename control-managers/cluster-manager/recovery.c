@@ -73,6 +73,12 @@ static bool possible(const struct program *program, const ctl_recovery *recovery
            recovery_figures_possible(recovery->outage_us, recovery->bytes);
 }
 
+static void note(struct program *program, const ctl_recovery *recovery)
+{
+    program->recovery = recovery->state;
+    snprintf(program->recovery_why, sizeof program->recovery_why, "%s", recovery->why);
+}
+
 void client_handle_recovered(struct conn *conn, struct loop_call *call, void *object)
 {
     const client_recovered_args *args = object;
@@ -82,8 +88,10 @@ void client_handle_recovered(struct conn *conn, struct loop_call *call, void *ob
     call_reply(call, &result);
     if (!program || !possible(program, &args->recovery))
         return;
-    program->recovery = args->recovery.state;
-    snprintf(program->recovery_why, sizeof program->recovery_why, "%s", args->recovery.why);
+    note(program, &args->recovery);
+    for (struct program *other = program_has_set(program) ? program->vm->programs : NULL; other; other = other->vm_next)
+        if (other->pid == program->pid && other->uid == program->uid && program_has_set(other))
+            note(other, &args->recovery); /* a part of it */
     if (args->recovery.state > CTL_RECOVERY_PROTECTED &&
         rate_passes(&program->vm->recoveries, VM_RECOVERIES, VM_RECOVERIES_PER_SECOND))
         say(program, &args->recovery);

@@ -13,6 +13,8 @@ shows: many-gpus: each daemon is killed and comes back: the program keeps all it
    them, neither moves, and the books hold
 shows: many-gpus: node drain --move --wait names a program with servers on several nodes, which goes on
 shows: many-gpus: the commands of docs/many-gpus.md for several nodes do what it says
+shows: many-gpus: a program with servers on several nodes whose VM is to have recovery is shown as unprotected, with
+   the reason
 shows: many-gpus: a node's GPU server that is lost takes its GPUs with it (46), those of the other node go on;
    killed, it costs the program no time, and the program says why; stopped, FLYT_SILENCE + 2 s
 """
@@ -230,14 +232,26 @@ def second(cluster):
 
 
 def lost(cluster):
-    cluster.run("vm", "set", "local", "--gpus", "4", "--grouping", "on", "--sms", "2", "--memory", "96M")
+    cluster.run("vm", "set", "local", "--gpus", "4", "--grouping", "on", "--sms", "2", "--memory", "96M", "--recovery",
+                "journal")
     a = Program(cluster, PROGRAM)
     assert a.ask("keep") == [0] and a.ask("alive") == [0] * 4
+
+    def unprotected():
+        rows = cluster.json("program", "list")
+        return len(rows) == NODES and all(row["recovery"] == "unprotected" and
+                                          "several GPU servers" in row["recovery_why"] for row in rows)
+    until(unprotected, lambda: f"it is shown as unprotected: {cluster.json('program', 'list')}")
+    for daemon in ("client-manager", "cluster-manager"):
+        cluster.kill(daemon)()
+        until(unprotected, lambda: f"it still is: {cluster.json('program', 'list')}", 40)
+    ok("where the VM is to have recovery, such a program and its parts are shown as unprotected, with the reason")
     cluster.run("server", "stop", str(second(cluster)["id"]), "--force")
     until(lambda: a.ask("alive") == [0, 0, 46, 46], lambda: f"{a.ask('alive')}", 30)
     ok("a server that is lost takes its GPUs with it, and the others go on")
     a.end()
     until(lambda: not cluster.json("program", "list"), "it has ended", 20)
+    cluster.run("vm", "set", "local", "--recovery", "off")
 
 
 def vanishes(cluster):

@@ -11,7 +11,8 @@
 # shows: many-gpus: copies and waits between servers go on while a host function waits for the program
 # shows: many-gpus: a copy between servers that fails leaves an error that stays, also for what waits for the stream:
 #   host functions there do not run, and callbacks are told the error
-# shows: many-gpus: a server that is killed with -9 takes its GPUs with it (46), those of the others go on
+# shows: many-gpus: a server that is killed with -9 takes its GPUs with it (46), those of the others go on; a program
+#   that asked for recovery is told at its start that there is none
 # shows: many-gpus: copies between linked servers, of all shapes, cost the program's connections less than 1 KiB each,
 #   whatever their size; without links their bytes pass through the program
 # shows: many-gpus: a synchronous copy between two devices comes behind all work of both; peer copies between variables
@@ -266,7 +267,7 @@ def stays(arguments, two):
 
 def lost(arguments, servers, number):
     devices = len(servers.all)
-    process = program(arguments, servers.uri, "lost")
+    process = program(arguments, servers.uri, "lost", FLYT_RECOVERY="journal")
     ready = process.stdout.readline()
     servers.kill(number)
     out, err = process.communicate("go\n", timeout=120)
@@ -276,6 +277,8 @@ def lost(arguments, servers, number):
     say("device 0 at the end: 0" in out and "free: 0" in out and f"from {number} to 0: 46" in out,
         "a copy from it fails with 46, and nothing else does", out)
     say("that concerns its GPUs" in err, "it is said which server was lost", err)
+    say("it has several GPU servers, and recovery is for programs with one" in err,
+        "where recovery was asked for, it is said that there is none", err)
 
 
 def named(arguments, one):

@@ -71,6 +71,14 @@ void recover_ask(void)
     recover_setup(wish);
 }
 
+void recover_refuse(const char *why)
+{
+    if (!journal_wished())
+        return;
+    recover_setup("off");
+    journal_refuse(why);
+}
+
 void recover_bound(void)
 {
     char folder[MANAGER_MAX_PATH + 1];
@@ -334,9 +342,11 @@ void recover_watch(void)
     if (journal_open(recovery.interval != 0)) {
         rpc_client_record(recovery.client, &recorder);
         keeper_start(recovery.interval);
-    } else
-        log_warning("recovery: no memory for a journal of %zu MiB; this program is not protected",
-                    journal_wished() >> 20);
+    } else {
+        char why[64];
+        snprintf(why, sizeof why, "no memory for a journal of %zu MiB", journal_wished() >> 20);
+        journal_refuse(why);
+    }
 }
 
 void recover_leaves(const char *why)

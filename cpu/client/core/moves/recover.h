@@ -10,7 +10,9 @@
 void recover_setup(const char *wish);
 /* Takes the wish from the client manager, which has just been asked for a server. */
 void recover_ask(void);
-/* Behind both: what the configuration of the client manager says of journals and checkpoints. */
+/* Behind these: the program cannot be recovered. Says why, if it was to be. */
+void recover_refuse(const char *why);
+/* Behind all: what the configuration of the client manager says of journals and checkpoints. */
 void recover_bound(void);
 /* The session's connection is there, and nothing has been sent but HELLO and what concerns the window. From here on
    what the session sends is written down. */

@@ -437,15 +437,21 @@ static int attach_session(const struct manager_place *place)
     }
 }
 
+/* When it is known what was wished, and how many servers there are. */
+static void refuse_several(void)
+{
+    if (session_several())
+        recover_refuse("it has several GPU servers, and recovery is for programs with one");
+}
+
 static int attach_managed(struct manager_place *place)
 {
     int code = manager_ask(place);
-    if (!code && (code = several_expect(place->parts)) == CORE_OK && session_several()) {
-        several_setup();
-        recover_setup("off");
-    }
-    if (!code && !session_several() && !env_get("FLYT_RECOVERY"))
+    if (!code)
+        code = several_expect(place->parts);
+    if (!code && !env_get("FLYT_RECOVERY"))
         recover_ask();
+    refuse_several();
     if (!code)
         recover_bound();
     for (;;) {
@@ -477,10 +483,9 @@ int session_attach(bool to_use)
         log_warning("FLYT_SILENCE is not a number of seconds from 1 to %d; it is ignored", RPC_SILENCE_MOST);
     perf_parse(&core_perf, env_get("FLYT_PERF"));
     stats_open(env_get("FLYT_STATS"));
-    if (session_several())
-        several_setup();
-    else if (!managed || env_get("FLYT_RECOVERY"))
+    if (!managed || env_get("FLYT_RECOVERY"))
         recover_setup(env_get("FLYT_RECOVERY"));
+    refuse_several();
     core_session.managed = managed;
     attempt.to_use = to_use;
     attach_wait_begin();

@@ -24,7 +24,6 @@
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
-#include "cpu/common/env.h"
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/rpc/transport/liveness.h"
@@ -107,13 +106,6 @@ static int link_by_hand(const struct client_session *calls, const struct client_
     (void)calls, (void)connections, (void)why;
     snprintf(address, size, "%s", waits->uri);
     return CORE_OK;
-}
-
-void several_setup(void)
-{
-    const char *wish = env_get("FLYT_RECOVERY");
-    if (wish && *wish && strcmp(wish, "0") != 0)
-        log_warning("FLYT_RECOVERY is ignored: a program with several GPU servers does not survive the loss of one");
 }
 
 /* ---- connecting ---- */

@@ -10,8 +10,6 @@
 int  several_split(const char *uris);
 /* In a cluster: so many sessions behind the first one. A result code. */
 int  several_expect(unsigned more);
-/* There are several: says which of the program's settings do not apply. */
-void several_setup(void);
 /* The first server offers a host window there, whose addresses are reserved here. */
 void several_host(uint64_t at, uint64_t size);
 /* At attach, when the first session has its window: connects the others, and agrees on the same window with them. Then

@@ -54,6 +54,14 @@ void journal_unprotect(const char *why)
         log_warning("this program is not protected against the loss of its GPU server any more: %s", why);
 }
 
+void journal_refuse(const char *why)
+{
+    pthread_mutex_lock(&journal.lock);
+    snprintf(journal.why, sizeof journal.why, "%s", why);
+    pthread_mutex_unlock(&journal.lock);
+    log_warning("this program is not protected against the loss of its GPU server: %s", why);
+}
+
 void journal_forget(const char *why)
 {
     pthread_mutex_lock(&journal.lock);

@@ -108,6 +108,8 @@ bool journal_is_renewed(void);
 /* Three quarters of it are used. True once, until it begins anew. */
 bool journal_fills(void);
 void journal_unprotect(const char *why);
+/* There will be no journal, although the program was to be protected: says why, here and to the cluster. */
+void journal_refuse(const char *why);
 /* What has been written down counts for nothing any more. The program is not protected until the journal begins anew;
    why: until then. Nobody adds anything meanwhile. Calls are written down from here on. */
 void journal_forget(const char *why);
