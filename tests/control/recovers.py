@@ -140,6 +140,7 @@ def protected(cluster):
         cluster.kill(daemon)()
         until(lambda: cluster.command("program", "list").returncode == 0 and a.row()["state"] == "running" and
               cluster.server_pids(), "it is known again")
+        until(lambda: a.row()["recovery"] in ("protected", "recovered"), lambda: f"it is shown as protected: {a.row()}")
         known = a.row()["id"]
         for pid in cluster.server_pids():
             kill_all(workers(pid))

@@ -63,6 +63,8 @@ int manager_link_parts(const struct client_session *calls, const struct client_s
 /* The client manager has ended, and there may be another. Comes back to it; move: that is being carried out, or 0. */
 bool manager_is_away(void);
 bool manager_come_back(uint64_t move);
+/* How often manager_come_back has succeeded: the present client manager may not know what those before have heard. */
+unsigned manager_comings(void);
 /* Ends the connection. The client manager goes by the process meanwhile; the session is suspended. */
 void manager_let_go(void);
 /* The number of the server that the session uses from now on; none: it is suspended. */

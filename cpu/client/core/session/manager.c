@@ -612,6 +612,7 @@ rpc_client *manager_open_another(unsigned minor)
 
 /* AWAY: nobody answers. UNKNOWN: the client manager does not know this program. */
 enum back { BACK, AWAY, UNKNOWN };
+static atomic_uint comings;
 
 /* The old client is kept: another thread may be about to look at it. */
 static enum back back_try(uint64_t move)
@@ -625,8 +626,11 @@ static enum back back_try(uint64_t move)
         return lost ? AWAY : UNKNOWN;
     }
     manager = client;
+    atomic_fetch_add(&comings, 1);
     return BACK;
 }
+
+unsigned manager_comings(void) { return atomic_load(&comings); }
 
 bool manager_come_back(uint64_t move) { return back_try(move) == BACK; }
 
