@@ -465,6 +465,9 @@ void store_reserve_ids(struct cluster *);
 uint64_t cluster_new_id(struct cluster *);
 /* Whether the resource DB would not take a change now, as far as is known, and why not. */
 bool store_db_away(const struct cluster *, char *text, size_t size);
+/* Whether the resource DB is away, with a sentence for the administrator whose command needs it. text: CTL_MAX_TEXT + 1
+   bytes. */
+bool store_refuses(const struct cluster *, char *text);
 
 /* ---- load.c: what is read from the DB ---- */
 int load_start(struct cluster *, char *error);

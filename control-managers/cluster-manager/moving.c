@@ -13,6 +13,8 @@
 #define TARGET_ENDED "the GPU server to which it moved has ended"
 /* What the library may take besides: it looks every two seconds whether it is to move. */
 enum { MOVE_SLACK_MS = 15000, MOVE_LOOK_MS = 200, MOVE_BRIDGE_MS = 3000 };
+/* How long the resource DB may take to note the move and the GPU server that it needs. */
+enum { MOVE_DB_MS = 6000 };
 
 static struct event_about about(const struct moved_program *move)
 {
@@ -348,6 +350,13 @@ static bool program_gone(const struct moved_program *move)
     return !map_get_id(&move->cluster->programs, move->program) && (!vm || vm->came);
 }
 
+static void note_target_gone(struct moved_program *move, const char *why)
+{
+    char text[CTL_MAX_TEXT + 1];
+    snprintf(text, sizeof text, "the GPU server to which it was to move has ended%s%.600s", *why ? ": " : "", why);
+    note(move, CTL_LOST, text);
+}
+
 static void look(struct moved_program *move)
 {
     struct cluster *cluster = move->cluster;
@@ -363,7 +372,7 @@ static void look(struct moved_program *move)
     } else if (program && program->server && program->server->row.id == move->target) {
         step(move, MOVE_AT_TARGET);
     } else if (!target || target->stopping) {
-        note(move, CTL_LOST, "the GPU server to which it was to move has ended");
+        note_target_gone(move, target ? target->text : "");
         step(move, MOVE_TARGET_GONE);
     } else if (target->state == CTL_SERVER_RUNNING && target->durable && move->durable) {
         step(move, MOVE_TARGET_RUNS);
@@ -381,16 +390,42 @@ void moving_look(struct cluster *cluster)
             look(move);
 }
 
+/* Nobody but us knows of the move, and nobody will before the DB has noted it. */
+static bool waits_for_db(const struct moved_program *move)
+{
+    const struct server *target = map_get_id(&move->cluster->servers, move->target);
+    return move->is.state == ADMIN_MOVE_RESERVED && (!move->durable || (target && !target->durable)) &&
+           loop_time() > move->begun + (int64_t)MOVE_DB_MS * 1000;
+}
+
 /* While its server starts, it is looked after: some ends are known to timers alone. */
 static void look_again(struct loop_timer *timer, void *context)
 {
     struct moved_program *move = context;
+    char why[CTL_MAX_TEXT + 1];
+    if (waits_for_db(move)) {
+        if (!store_refuses(move->cluster, why))
+            explain(why, CTL_DB_AWAY, "the resource DB is too slow. Nothing was changed; try again later");
+        note(move, CTL_DB_AWAY, why);
+        step(move, MOVE_CANCEL);
+        return;
+    }
     if (loop_time() > move->begun + (int64_t)(move->within_ms + MOVE_SLACK_MS) * 1000) {
         overdue(timer, move);
         return;
     }
     loop_timer_start(move->cluster->loop, timer, MOVE_LOOK_MS, look_again, move);
     look(move);
+}
+
+void moving_target_gone(struct cluster *cluster, const struct server *target, const char *why)
+{
+    for (struct moved_program *move = cluster->moves; move; move = move->next) {
+        const struct program *program = map_get_id(&cluster->programs, move->program);
+        if (moves_ended(&move->is) || move->target != target->row.id || (program && program->server == target))
+            continue;
+        note_target_gone(move, why);
+    }
 }
 
 /* ---- beginning ---- */
@@ -461,7 +496,7 @@ static ctl_code check_program(struct cluster *cluster, const struct program *pro
         return explain(text, CTL_NOT_SUPPORTED,
                        "the client manager of VM %s is of an earlier release (%s), which cannot suspend programs",
                        vm->row.name, vm->session->hello.software);
-    return store_db_away(cluster, text, CTL_MAX_TEXT) ? CTL_DB_AWAY : CTL_OK;
+    return store_refuses(cluster, text) ? CTL_DB_AWAY : CTL_OK;
 }
 
 /* Whether the client manager knows what is wished of the file. */

@@ -72,6 +72,8 @@ ctl_code moving_begin(struct cluster *, struct program *, const struct move_wish
 /* As soon as it can still be. False: it has ended. */
 bool moving_cancel(struct cluster *, struct moved_program *, const char *by, const char *why);
 void moving_look(struct cluster *);
+/* That server has ended, as its node says: why, for those that were to move there. moving_look does the rest. */
+void moving_target_gone(struct cluster *, const struct server *target, const char *why);
 /* move_list.c: which there are. */
 struct moved_program *moving_find(struct cluster *, uint64_t id);
 unsigned moves_under_way(const struct cluster *);

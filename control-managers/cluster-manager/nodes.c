@@ -397,9 +397,13 @@ void node_handle_report(struct conn *conn, struct loop_call *call, void *object)
         } else if (body->kind == NODE_REPORT_LOG) {
             log_came(cluster, node, &body->node_report_body_u.log);
         } else {
-            struct server *server = map_get_id(&cluster->servers, body->node_report_body_u.server.id);
-            if (server && server->node == node)
-                server_update(cluster, server, &body->node_report_body_u.server);
+            const ctl_server_report *report = &body->node_report_body_u.server;
+            struct server *server = map_get_id(&cluster->servers, report->id);
+            if (!server || server->node != node)
+                continue;
+            if (report->state == CTL_SERVER_ENDED || report->state == CTL_SERVER_FAILED)
+                moving_target_gone(cluster, server, report->status.text);
+            server_update(cluster, server, report);
         }
     }
     usage_divide(cluster);

@@ -411,7 +411,7 @@ void resize_begin(struct conn *conn, struct loop_call *call, struct vm *vm, cons
     resize->until = loop_now(cluster->loop) + wish->within_ms;
     snprintf(resize->vm, sizeof resize->vm, "%s", vm->row.name);
     snprintf(resize->by, sizeof resize->by, "%s", session->who);
-    ctl_code code = store_db_away(cluster, text, sizeof text) ? CTL_DB_AWAY : CTL_OK;
+    ctl_code code = store_refuses(cluster, text) ? CTL_DB_AWAY : CTL_OK;
     if (code == CTL_OK)
         code = take_parts(cluster, vm, resize, text);
     resize->next = cluster->resizes;

@@ -423,8 +423,8 @@ static void grace_over(struct loop_timer *timer, void *context)
         return;
     }
     server_stop(server->cluster, server, CTL_OK,
-                server->row.program         ? "its program has ended"
-                : server->deserted          ? "its program has moved away"
+                server->deserted            ? "its program has moved away"
+                : server->row.program       ? "its program has ended"
                 : server->node->row.drained ? "no program uses it, and its node is drained"
                                             : "no program has used it for the grace period");
 }

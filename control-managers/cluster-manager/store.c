@@ -153,3 +153,13 @@ bool store_db_away(const struct cluster *cluster, char *text, size_t size)
         snprintf(text, size, "it has been silent for %u s", silent / 1000);
     return true;
 }
+
+bool store_refuses(const struct cluster *cluster, char *text)
+{
+    char why[CTL_MAX_TEXT + 1];
+    if (!store_db_away(cluster, why, sizeof why))
+        return false;
+    snprintf(text, CTL_MAX_TEXT + 1, "the resource DB does not answer: %.800s. Nothing was changed; try again later",
+             why);
+    return true;
+}

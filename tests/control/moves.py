@@ -11,6 +11,11 @@ shows: moving: a program with two threads is moved back and forth between two no
 shows: moving: node drain --move, migrate and migrate-auto; a full target is refused before anything is done; by TLS
 shows: moving: over unix sockets without shared memory, by TCP, and from each kind of connection to the other
 shows: moving: move cancel waits until it is known how the move ended, and says it, also where it comes too late
+shows: moving: an operator moves, suspends and saves, and changes no share; a viewer looks; the share that a program had
+   holds at its new server
+shows: moving: server stop --force ends either server of a program that moves, and it is said which
+shows: moving: while the resource DB does not answer moves, suspensions and changes of shares are refused within
+   seconds, and the program is not touched (check-long)
 shows: moving: what cannot be is refused by name, with its exit status, and the program goes on: unknown and full
    targets, its own GPU, a drained node, a second move, a program that cannot move or does not come to rest
 """
@@ -18,10 +23,12 @@ import glob
 import json
 import os
 import re
+import sqlite3
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -218,10 +225,13 @@ def refusals(cluster):
 
     called_off_late(cluster, hold, a)
     here, there = there, here
-    # Until the new server is there: one that is built with a sanitizer starts slowly.
+    hold.at("taken")
+    moving = cluster.begin("program", "migrate", str(a.id), "--to", there, "--patience", "1", "--within", "1")
+    hold.reached("taken")
     assert a.ask("spin", 12000 if sanitized(BIN) else 4000) == [0]
-    refused(7, "stays on node .*did not end within", "program", "migrate", str(a.id), "--to", there, "--patience", "1",
-            "--within", "1")
+    hold.let_go("taken")
+    said = moving.communicate(timeout=60)[1]
+    assert moving.returncode == 7 and re.search("stays on node .*did not end within", said), said
     assert a.ask("take", 1) == [0]             # it waits for the kernel, and so for the end of it
     cluster.run("program", "migrate", str(a.id))
     cluster.settled(a, there)
@@ -258,6 +268,56 @@ def called_off_late(cluster, hold, a):
     moving.communicate()
     cluster.settled(a, there)
     ok("called off too late: move cancel waits for the outcome, and says that the program has moved")
+
+
+def forced(cluster, which):
+    """One of the two servers is stopped by force while the program moves."""
+    hold = Hold(cluster)
+    a = Program(cluster, FLYT_MOVE_HOLD=hold.folder, FLYT_LOG="error")
+    here, there = cluster.place(a)[0], cluster.other(a)
+    hold.at("taken")
+    moving = cluster.begin("program", "migrate", str(a.id), "--to", there)
+    hold.reached("taken")
+    server = cluster.rows("move", "list")[-1][which]
+    cluster.run("server", "stop", str(server), "--force")
+    until(lambda: server not in {row["id"] for row in cluster.rows("server", "list")}, "it ends")
+    hold.let_go("taken")
+    said = moving.communicate(timeout=60)[1]
+    assert moving.returncode == 3, (moving.returncode, said)
+    if which == "target":
+        assert "to which it was to move has ended: " in said, said
+        a.goes_on()
+        cluster.settled(a, here)
+    else:
+        assert "its GPU server has ended" in said, said
+        until(lambda: a.ask("state")[0] == 46, "it has lost its session")
+    a.process.kill()
+    a.process.wait()
+    until(lambda: not cluster.rows("program", "list"), "it is gone")
+    ok(f"server stop --force ends the {which} of a program that moves, and it is said so")
+
+
+def db_away(cluster):
+    """The first command finds out that the DB does not answer; the second one knows."""
+    a = Program(cluster)
+    here = cluster.place(a)[0]
+    lock = sqlite3.connect(f"{cluster.dir}/state/flyt.db", isolation_level=None, timeout=20)
+    for words in (("program", "migrate", str(a.id)), ("program", "suspend", str(a.id)),
+                  ("change-config", "-i", "local", "-m", "64")):
+        lock.execute("BEGIN IMMEDIATE")
+        for _ in range(2):
+            began = time.monotonic()
+            said = cluster.run(*words, expect=11)
+            assert "the resource DB does not answer" in said and time.monotonic() - began < 15, said
+            a.goes_on(1)
+        lock.execute("ROLLBACK")
+        until(lambda: cluster.json("status")["db_up"], "the DB answers")
+        cluster.settled(a, here)
+    lock.close()
+    cluster.run("program", "migrate", str(a.id))
+    a.end()
+    until(lambda: not cluster.rows("program", "list"), "it is gone")
+    ok("while the resource DB does not answer it is refused within seconds, and the program is not touched")
 
 
 def strangers(cluster):
@@ -308,13 +368,18 @@ def together(cluster):
     said = cluster.run("migrate-auto", "--ip", "local")
     assert re.search(r"Time taken: \d+\.\d{3} s", said), said
     both_at(here)
+    for word, grouping in (("0", False), ("1", True)):
+        cluster.run("vm-grouping", "-i", "local", "-e", word)
+        assert cluster.rows("vm", "list")[0]["grouping"] is grouping
+    cluster.run("vm-grouping", "-i", "local", "-e", "2", expect=2)
     said = cluster.run("migrate", "-i", "local", "--dstsnodeip", there, "--dstgpuid", "0", "-c", str(b.id), "-s", "1")
     assert re.search(r"Time taken: \d+\.\d{3} s", said), said
     where, servers = cluster.place(b)
     assert where == there and len(servers) == 2 and cluster.place(a)[0] == here
     mine = next(row for row in servers.values() if row["node"] == there)
     assert mine["program"] == b.id and mine["sms"] == 1, mine
-    ok("migrate-auto and migrate, with the words of the earlier Flyt; one of two gets a server of its own, and a share")
+    ok("migrate-auto, migrate and vm-grouping, with the words of the earlier Flyt; one of two gets a server of its own,"
+       " and a share")
 
     cluster.run("change-config", "-i", "local", "-c", str(a.id), "-s", "4")
     moves_before = len(cluster.rows("move", "list"))
@@ -335,6 +400,10 @@ def groups():
     with Cluster() as cluster:
         strangers(cluster)
         together(cluster)
+        forced(cluster, "target")
+        forced(cluster, "source")
+        if ALL:
+            db_away(cluster)
 
 
 def wires():
@@ -383,10 +452,50 @@ def wires():
             ok("TCP from the beginning, with pinned memory; suspended and resumed")
 
 
+def roles(cluster):
+    folder, ca = f"{cluster.dir}/tls", f"{cluster.dir}/etc/ca"
+    port = re.search(r"client\s*=\s*(\d+)", read(f"{cluster.dir}/etc/cluster-manager.conf")).group(1)
+    for role, name in (("viewer", "vera"), ("operator", "oscar")):
+        cluster.run("ca", "issue", ca, role, name, "--out", folder)
+    a = Program(cluster)
+
+    def asked_by(name, expect, what, *words):
+        said = cluster.run("--manager", f"tcp://127.0.0.1:{port}", "--tls", folder, "--as", name, *words, expect=expect)
+        assert what in said, (words, said)
+
+    own = str(a.id)
+    share = (("change-config", "-i", "local", "-m", "64"), ("inc-resources", "-i", "local", "-s", "1"),
+             ("dec-resources", "-i", "local", "-m", "64"), ("vm", "set", "local", "--sms", "1", "--now"))
+    for words in (*share, ("program", "migrate", own), ("program", "suspend", own), ("program", "resume", own),
+                  ("program", "checkpoint", own, f"{cluster.dir}/saved"), ("move", "cancel", "1"),
+                  ("migrate-auto", "-i", "local"), ("node", "drain", "node-1", "--move")):
+        asked_by("vera", 4, "your role may not do this", *words)
+    for words in share:
+        asked_by("oscar", 4, "your role may not do this", *words)
+    for more in (("-s", "1"), ("-m", "64")):
+        asked_by("oscar", 4, "not change its share", "migrate", "-i", "local", "-n", cluster.other(a), *more)
+    assert not [row for row in cluster.rows("move", "list") if row["program"] == a.id]
+    cluster.run("change-config", "-i", "local", "-m", "64")
+    there = cluster.other(a)
+    asked_by("oscar", 0, there, "program", "migrate", own, "--to", there)
+    assert a.ask("take", 96) == [2] and a.ask("take", 16) == [0]
+    asked_by("oscar", 0, "is saved", "program", "checkpoint", own, f"{cluster.dir}/saved")
+    asked_by("oscar", 0, "is suspended", "program", "suspend", own)
+    asked_by("oscar", 0, "goes on", "program", "resume", own)
+    a.goes_on()
+    asked_by("vera", 0, "oscar", "move", "list")
+    said = cluster.run("events", "-n", "100")
+    for kind in ("move-begun", "move-done", "program-saved", "program-suspended", "program-resumed", "command-refused"):
+        assert re.search(rf"{kind} .*\boscar\b", said), (kind, said)
+    a.end()
+    ok("operators move, suspend, resume and save programs, and change no share; viewers look; the share holds there")
+
+
 def certificates():
     """All by TLS, with tickets and certificates as an ordinary program has them."""
     with Cluster("--tls") as cluster:
         back_and_forth(cluster, 10 if ALL else 2)
+        roles(cluster)
 
 
 def main():
