@@ -7,8 +7,8 @@
  * Hardware issues the warps of a block in turn, so they stay close to each other: none stores to memory in the next
  * iteration of a loop before the others have executed the few instructions behind the barrier. Programs that lack a
  * barrier rely on it without knowing. So when a barrier opens, the oldest warp goes first, and each warp halts before
- * its next few stores until the others have had a slice too: they have then read what was to be read. Under chaos
- * there is no such order.
+ * its next few stores until the others have had a slice too: they have then read what was to be read. Where all have
+ * come to a store, or wait, none halts again before one has read more. Under chaos there is no such order.
  *
  * Blocks are used again by the grid's later blocks, with all their memory. What a kernel finds in shared and local
  * memory and in registers before it has written them is zero, or what the same grid has left: never what else was in
@@ -180,6 +180,12 @@ static bool chaotic_turn(struct exec_block *b)
     return any;
 }
 
+/* Does the warp stand before a store, or wait for others? Then it has read what comes before that. */
+static bool has_stopped(const struct exec_warp *w)
+{
+    return (w->halted && w->group_count == 1) || !exec_warp_ready(w);
+}
+
 /* Slices in order of age, and again from the oldest when a barrier has opened. A warp that sleeps (nanosleep) has had
    its share. */
 static bool turn(struct exec_block *b)
@@ -190,20 +196,27 @@ static bool turn(struct exec_block *b)
     for (uint32_t i = 0; i < b->warp_count; i++)
         left[i] = TURN;
     while (again && b->live_threads) {
+        bool stopped = true;
         again = false;
         for (uint32_t i = 0; i < b->warp_count && !exec_block_must_end(b); i++) {
             struct exec_warp *w = &b->warps[i];
-            if (left[i] <= 0 || !w->alive || !exec_warp_ready(w))
+            if (!w->alive || !exec_warp_ready(w))
                 continue;
+            if (left[i] <= 0) {
+                stopped = false;
+                continue;
+            }
             int32_t used = exec_warp_slice(w, left[i] < SLICE ? left[i] : SLICE);
             left[i] -= w->nap ? left[i] : used > STEP ? used : STEP;
             nap = w->nap < nap ? w->nap : nap;
             any = again = true;
+            stopped &= has_stopped(w);
             if (b->released) {
-                b->released = false;
+                b->released = stopped = false;
                 break;
             }
         }
+        b->read &= !stopped;
     }
     b->nap = any ? nap : 0;
     return any;
