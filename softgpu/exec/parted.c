@@ -101,6 +101,14 @@ static void move_near(struct exec_warp *w, const struct exec_insn *i, unsigned l
     }
 }
 
+static bool is_global(const struct exec_insn *i)
+{
+    const bool atomic = i->known == EXEC_STRAIGHT_ATOMIC && i->space != PTX_SPACE_SHARED &&
+                        !(i->flags & (EXEC_ADDRESS_UNIFORM | EXEC_ADDRESS_32 | EXEC_ADDRESS_FRAME));
+    return atomic || (i->known >= EXEC_STRAIGHT_LOAD_8 && i->known <= EXEC_STRAIGHT_STORE_64) ||
+           exec_is_global_vector(i);
+}
+
 static bool run(struct exec_warp *w, const struct exec_insn *i, uint32_t lanes)
 {
     if (i->straight == EXEC_STRAIGHT_GUARDED)
@@ -132,7 +140,7 @@ static bool run_among_groups(struct exec_warp *w, const struct exec_insn *i, uin
 bool exec_parted_step(struct exec_warp *w, const struct exec_insn *i, uint32_t lanes)
 {
     w->mask = lanes;
-    if ((i->known >= EXEC_STRAIGHT_LOAD_8 && i->known <= EXEC_STRAIGHT_STORE_64) || exec_is_global_vector(i))
+    if (is_global(i))
         move_near(w, i, (unsigned)__builtin_ctz(lanes));
     w->pc = i + 1;
     w->interpreted++;

@@ -1,7 +1,9 @@
 /*
- * atomics.c: atomic operations on shared memory of the block, lane by lane. They need no atomic instruction of the
- * processor: one host thread at a time runs all that can reach that memory. What the interpreter does with addresses
- * of other blocks, with floats other than sums of f32, and with fences, it does here, too.
+ * atomics.c: atomic operations, lane by lane. Those on shared memory of the block need no atomic instruction of the
+ * processor: one host thread at a time runs all that can reach that memory. Those on global memory are atomic
+ * instructions, or loops around a compare-and-swap, as in op_atomic.c. A generic address is taken for one of global
+ * memory. What the interpreter does with addresses elsewhere, with floats other than sums of f32 (and of f64 in global
+ * memory), and with fences, it does here, too.
  */
 #include "softgpu/exec/atomic.h"
 #include "softgpu/jit/compile.h"
@@ -11,14 +13,41 @@ static LLVMTypeRef type_of(const struct compiler *c, const struct exec_insn *i)
     return i->size == 8 ? c->i64 : c->i32;
 }
 
-/* Any NaN is 0x7fffffff. */
-static LLVMValueRef float_sum(struct compiler *c, LLVMValueRef x, LLVMValueRef y)
+static bool is_global(const struct exec_insn *i) { return i->space != PTX_SPACE_SHARED; }
+
+/* Of f32: a zero of its sign in place of a subnormal. */
+static LLVMValueRef flushed(struct compiler *c, LLVMValueRef x)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef exponent = LLVMBuildAnd(b, x, constant_32(c, 0x7f800000), ""),
+                 none = LLVMBuildICmp(b, LLVMIntEQ, exponent, constant_32(c, 0), "");
+    return LLVMBuildSelect(b, none, LLVMBuildAnd(b, x, constant_32(c, 0x80000000), ""), x, "");
+}
+
+static LLVMValueRef is_nan(struct compiler *c, LLVMValueRef x) { return LLVMBuildFCmp(c->builder, LLVMRealUNO, x, x, ""); }
+
+/* Any NaN is 0x7fffffff. Global memory flushes subnormals, shared memory does not. */
+static LLVMValueRef float_sum(struct compiler *c, const struct exec_insn *i, LLVMValueRef x, LLVMValueRef y)
 {
     LLVMBuilderRef b = c->builder;
     LLVMTypeRef type = LLVMFloatTypeInContext(c->context);
-    LLVMValueRef sum = LLVMBuildFAdd(b, LLVMBuildBitCast(b, x, type, ""), LLVMBuildBitCast(b, y, type, ""), "");
-    return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealUNO, sum, sum, ""), constant_32(c, 0x7fffffff),
-                           LLVMBuildBitCast(b, sum, c->i32, ""), "");
+    if (is_global(i)) {
+        x = flushed(c, x);
+        y = flushed(c, y);
+    }
+    LLVMValueRef sum = LLVMBuildFAdd(b, LLVMBuildBitCast(b, x, type, ""), LLVMBuildBitCast(b, y, type, ""), ""),
+                 bits = LLVMBuildBitCast(b, sum, c->i32, "");
+    return LLVMBuildSelect(b, is_nan(c, sum), constant_32(c, 0x7fffffff), is_global(i) ? flushed(c, bits) : bits, "");
+}
+
+/* In global memory, which passes a NaN on as it is, the operand's first. */
+static LLVMValueRef double_sum(struct compiler *c, LLVMValueRef old, LLVMValueRef operand)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMTypeRef type = LLVMDoubleTypeInContext(c->context);
+    LLVMValueRef x = LLVMBuildBitCast(b, old, type, ""), y = LLVMBuildBitCast(b, operand, type, ""),
+                 sum = LLVMBuildBitCast(b, LLVMBuildFAdd(b, x, y, ""), c->i64, "");
+    return LLVMBuildSelect(b, is_nan(c, y), operand, LLVMBuildSelect(b, is_nan(c, x), old, sum, ""), "");
 }
 
 static LLVMValueRef lesser(struct compiler *c, const struct exec_insn *i, LLVMValueRef old, LLVMValueRef x)
@@ -34,7 +63,10 @@ static LLVMValueRef combined(struct compiler *c, const struct exec_insn *i, LLVM
     LLVMBuilderRef b = c->builder;
     LLVMValueRef zero = LLVMConstInt(type_of(c, i), 0, false), one = LLVMConstInt(type_of(c, i), 1, false);
     switch (i->kind) {
-    case EXEC_ATOMIC_ADD:  return i->type == PTX_F32 ? float_sum(c, old, x) : LLVMBuildAdd(b, old, x, "");
+    case EXEC_ATOMIC_ADD:
+        return i->type == PTX_F32   ? float_sum(c, i, old, x)
+               : i->type == PTX_F64 ? double_sum(c, old, x)
+                                    : LLVMBuildAdd(b, old, x, "");
     case EXEC_ATOMIC_AND:  return LLVMBuildAnd(b, old, x, "");
     case EXEC_ATOMIC_OR:   return LLVMBuildOr(b, old, x, "");
     case EXEC_ATOMIC_XOR:  return LLVMBuildXor(b, old, x, "");
@@ -61,15 +93,64 @@ static LLVMValueRef cell(struct compiler *c, const struct exec_insn *i, LLVMValu
     return address_of(c, lanes_cell(c, c->lane_vectors, lane, i->size), part);
 }
 
+static LLVMValueRef act_shared(struct compiler *c, const struct exec_insn *i, LLVMValueRef at, LLVMValueRef x,
+                               LLVMValueRef y)
+{
+    LLVMValueRef old = load_from(c, type_of(c, i), at, i->size);
+    LLVMSetVolatile(old, true);
+    LLVMSetVolatile(store_to(c, combined(c, i, old, x, y), at, i->size), true);
+    return old;
+}
+
+static LLVMValueRef swap(struct compiler *c, LLVMValueRef at, LLVMValueRef expected, LLVMValueRef desired)
+{
+    return LLVMBuildAtomicCmpXchg(c->builder, at, expected, desired, LLVMAtomicOrderingAcquireRelease,
+                                  LLVMAtomicOrderingAcquire, false);
+}
+
+/* Until nobody else has changed it meanwhile. */
+static LLVMValueRef act_in_loop(struct compiler *c, const struct exec_insn *i, LLVMValueRef address, LLVMValueRef at,
+                                LLVMValueRef x)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef first = load_from(c, type_of(c, i), address, i->size);
+    LLVMSetOrdering(first, LLVMAtomicOrderingMonotonic);
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(b), loop = block_new(c, "again"), done = block_new(c, "done");
+    LLVMBuildBr(b, loop);
+    LLVMPositionBuilderAtEnd(b, loop);
+    LLVMValueRef old = LLVMBuildPhi(b, type_of(c, i), ""), result = swap(c, at, old, combined(c, i, old, x, NULL)),
+                 seen = LLVMBuildExtractValue(b, result, 0, "");
+    LLVMAddIncoming(old, &first, &from, 1);
+    LLVMAddIncoming(old, &seen, &loop, 1);
+    LLVMBuildCondBr(b, LLVMBuildExtractValue(b, result, 1, ""), done, loop);
+    LLVMPositionBuilderAtEnd(b, done);
+    return old;
+}
+
+static LLVMValueRef act_global(struct compiler *c, const struct exec_insn *i, LLVMValueRef address, LLVMValueRef x,
+                               LLVMValueRef y)
+{
+    static const LLVMAtomicRMWBinOp operations[] = {
+        [EXEC_ATOMIC_ADD] = LLVMAtomicRMWBinOpAdd, [EXEC_ATOMIC_AND] = LLVMAtomicRMWBinOpAnd,
+        [EXEC_ATOMIC_OR] = LLVMAtomicRMWBinOpOr, [EXEC_ATOMIC_XOR] = LLVMAtomicRMWBinOpXor,
+        [EXEC_ATOMIC_EXCH] = LLVMAtomicRMWBinOpXchg
+    };
+    LLVMValueRef at = LLVMBuildIntToPtr(c->builder, address, LLVMPointerType(type_of(c, i), 0), "");
+    const bool real = i->type >= PTX_F16 && i->type <= PTX_F64;
+    if (i->kind == EXEC_ATOMIC_CAS)
+        return LLVMBuildExtractValue(c->builder, swap(c, at, x, y), 0, "");
+    if (real || i->kind > EXEC_ATOMIC_EXCH)
+        return act_in_loop(c, i, address, at, x);
+    return LLVMBuildAtomicRMW(c->builder, operations[i->kind], at, x, LLVMAtomicOrderingAcquireRelease, false);
+}
+
 static void act(struct compiler *c, const struct exec_insn *i, LLVMValueRef lane)
 {
     LLVMTypeRef type = type_of(c, i);
     LLVMValueRef at = load_from(c, c->i64, lanes_cell(c, c->lane_places, lane, 8), 8),
                  x = load_from(c, type, lanes_cell(c, c->lane_cells, lane, i->size), i->size),
                  y = i->kind == EXEC_ATOMIC_CAS ? load_from(c, type, cell(c, i, lane, OTHERS), i->size) : NULL,
-                 old = load_from(c, type, at, i->size);
-    LLVMSetVolatile(old, true);
-    LLVMSetVolatile(store_to(c, combined(c, i, old, x, y), at, i->size), true);
+                 old = (is_global(i) ? act_global : act_shared)(c, i, at, x, y);
     if (i->d != UINT32_MAX)
         store_to(c, old, cell(c, i, lane, RESULTS), i->size);
 }
@@ -98,7 +179,10 @@ bool emit_atomic(struct compiler *c, const struct exec_insn *i)
         lanes = constant_32(c, UINT32_MAX);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, lanes, constant_32(c, 0), ""), behind, some);
     LLVMPositionBuilderAtEnd(b, some);
-    lanes_find_shared(c, i, lanes, step);
+    if (is_global(i))
+        lanes_find_global(c, i, lanes, SG_READ | SG_WRITE, step);
+    else
+        lanes_find_shared(c, i, lanes, step);
     store_to(c, row_read(c, i->s[1], bits), lanes_variable(c, c->lane_cells), 64);
     if (i->kind == EXEC_ATOMIC_CAS)
         store_to(c, row_read(c, i->s[2], bits), address_of(c, vectors, OTHERS), 64);

@@ -20,7 +20,8 @@
  *   access.c      accesses of memory: the usual case inline
  *   steps.c       where it is known how far lanes are apart
  *   vectors.c     vectors of global memory: elements change places
- *   atomics.c     atomic operations on shared memory
+ *   atomics.c     atomic operations on shared and global memory
+ *   matrix.c      matrices that a full warp holds
  *   lanes.c       and lane by lane in other cases; the interpreter does what is left
  *
  * A row of registers is a variable on the stack of the code, which LLVM turns into vector registers. All rows are
@@ -135,10 +136,12 @@ static inline enum row_bits access_bits(const struct exec_insn *i)
 /* An atomic operation that has code here (atomics.c). */
 static inline bool atomic_is_known(const struct exec_insn *i)
 {
-    const bool real = i->type >= PTX_F16 && i->type <= PTX_F64,
-               sum = i->type == PTX_F32 && i->kind == EXEC_ATOMIC_ADD;
-    return i->known == EXEC_STRAIGHT_ATOMIC && i->space == PTX_SPACE_SHARED && (i->size == 4 || i->size == 8) &&
-           !(i->flags & (EXEC_ADDRESS_FRAME | EXEC_SYSTEM)) && i->order != EXEC_SEQ_CST && (!real || sum);
+    const bool real = i->type >= PTX_F16 && i->type <= PTX_F64, shared = i->space == PTX_SPACE_SHARED,
+               global = i->space == PTX_SPACE_GLOBAL || i->space == PTX_SPACE_GENERIC,
+               sum = i->kind == EXEC_ATOMIC_ADD && (i->type == PTX_F32 || (i->type == PTX_F64 && global));
+    const unsigned odd = EXEC_ADDRESS_FRAME | EXEC_SYSTEM | (global ? EXEC_ADDRESS_UNIFORM | EXEC_ADDRESS_32 : 0);
+    return i->known == EXEC_STRAIGHT_ATOMIC && (shared || global) && (i->size == 4 || i->size == 8) &&
+           !(i->flags & odd) && i->order != EXEC_SEQ_CST && (!real || sum);
 }
 
 /* region.c: fills in_region, and has_runs. false: there is nothing to gain. */
@@ -281,14 +284,19 @@ void lanes_begin(struct compiler *);
    interpreter has to do it. */
 void lanes_access(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, LLVMBasicBlockRef step,
                   LLVMBasicBlockRef behind);
-/* Where the lanes are in shared memory goes to lane_places. Goes on in `step` where one of them is wrong. */
+/* Where the lanes are in shared or global memory goes to lane_places. Goes on in `step` where one of them is wrong.
+   rights: which the lanes need (enum sg_rights). */
 void lanes_find_shared(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, LLVMBasicBlockRef step);
 /* A loop over these lanes, of which there are some: `body` writes its code. */
 void lanes_each(struct compiler *, LLVMValueRef lanes,
                 void (*body)(struct compiler *, const struct exec_insn *, LLVMValueRef lane), const struct exec_insn *);
 /* A lane's cell of one of the variables, whose cells have so many bytes: its address. */
+void lanes_find_global(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, unsigned rights,
+                       LLVMBasicBlockRef step);
 LLVMValueRef lanes_cell(struct compiler *, LLVMValueRef variable, LLVMValueRef lane, unsigned bytes);
 /* The address of the variable. */
 LLVMValueRef lanes_variable(struct compiler *, LLVMValueRef variable);
+/* The lowest of these lanes, of which there are some, as a number of 64 bits. */
+LLVMValueRef lanes_first(struct compiler *, LLVMValueRef lanes);
 
 #endif

@@ -25,7 +25,7 @@ void lanes_begin(struct compiler *c)
     LLVMSetAlignment(c->lane_vectors, 64);
 }
 
-static LLVMValueRef first_of(struct compiler *c, LLVMValueRef lanes)
+LLVMValueRef lanes_first(struct compiler *c, LLVMValueRef lanes)
 {
     unsigned id = LLVMLookupIntrinsicID("llvm.cttz", strlen("llvm.cttz"));
     LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, id, &c->i32, 1);
@@ -58,7 +58,8 @@ static LLVMValueRef some_bits(struct compiler *c, LLVMValueRef row, uint64_t bit
     return LLVMBuildICmp(c->builder, LLVMIntNE, LLVMBuildAnd(c->builder, row, mask, ""), LLVMConstNull(type), "");
 }
 
-static void check_global(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef step)
+void lanes_find_global(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, unsigned wish,
+                       LLVMBasicBlockRef step)
 {
     LLVMBuilderRef b = c->builder;
     LLVMValueRef at = LLVMBuildAdd(b, row_read(c, i->s[0], ROW_64), splat(c, constant_64(c, (uint64_t)i->offset)), "");
@@ -67,7 +68,7 @@ static void check_global(struct compiler *c, const struct exec_insn *i, LLVMValu
                  base = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, base)), 8),
                  size = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, size)), 8),
                  rights = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, rights)), 8);
-    LLVMValueRef first = load_from(c, c->i64, lanes_cell(c, c->lane_places, first_of(c, lanes), 8), 8),
+    LLVMValueRef first = load_from(c, c->i64, lanes_cell(c, c->lane_places, lanes_first(c, lanes), 8), 8),
                  offset = LLVMBuildSub(b, first, base, "");
     LLVMBasicBlockRef inside = block_new(c, "inside"), granule = block_new(c, "granule");
     LLVMValueRef before = LLVMBuildAnd(b, offset, constant_64(c, ~GRANULE_REST), ""),
@@ -82,7 +83,7 @@ static void check_global(struct compiler *c, const struct exec_insn *i, LLVMValu
     LLVMValueRef index = LLVMBuildLShr(b, offset, constant_64(c, SG_GRANULE_SHIFT), ""),
                  has = load_from(c, c->i8, LLVMBuildAdd(b, rights, index, ""), 1);
     LLVMValueRef device = load_from(c, c->i32, address_of(c, c->warp, offsetof(struct exec_warp, granule_device)), 4),
-                 wanted = constant_32(c, access_is_store(i) ? SG_WRITE : SG_READ);
+                 wanted = constant_32(c, wish);
     LLVMValueRef own = LLVMBuildLShr(b, LLVMBuildZExt(b, has, c->i32, ""),
                                      LLVMBuildShl(b, device, constant_32(c, 1), ""), "");
     branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, own, wanted, ""), wanted, ""), granule, step);
@@ -150,7 +151,7 @@ void lanes_each(struct compiler *c, LLVMValueRef lanes,
     LLVMBuildBr(b, loop);
     LLVMPositionBuilderAtEnd(b, loop);
     LLVMValueRef left = LLVMBuildPhi(b, c->i32, "");
-    body(c, i, first_of(c, left));
+    body(c, i, lanes_first(c, left));
     LLVMBasicBlockRef end = LLVMGetInsertBlock(b);
     LLVMValueRef rest = LLVMBuildAnd(b, left, LLVMBuildSub(b, left, constant_32(c, 1), ""), "");
     LLVMAddIncoming(left, &lanes, &from, 1);
@@ -167,7 +168,10 @@ void lanes_access(struct compiler *c, const struct exec_insn *i, LLVMValueRef la
     const bool store = access_is_store(i), vector = i->vector > 1;
     if (!lanes)
         lanes = constant_32(c, UINT32_MAX);
-    (access_is_shared(i) ? lanes_find_shared : check_global)(c, i, lanes, step);
+    if (access_is_shared(i))
+        lanes_find_shared(c, i, lanes, step);
+    else
+        lanes_find_global(c, i, lanes, store ? SG_WRITE : SG_READ, step);
     const LLVMValueRef vectors = lanes_variable(c, c->lane_vectors),
                        half[2] = { vectors, address_of(c, vectors, SG_LANES / 2 * i->size * i->vector) };
     if (!vector) /* lanes that do not load keep what they have */

@@ -17,7 +17,7 @@
 #include "softgpu/exec/jit.h"
 #include "tests/exec/main.h"
 
-enum { THREADS = 64, WARP = 32, SHARED = 1024, AREA = 4096, OUT = 64 * THREADS, ROUNDS = 60, TEXT = 8192 };
+enum { THREADS = 64, WARP = 32, SHARED = 1024, AREA = 4096, OUT = 64 * THREADS, ROUNDS = 60, TEXT = 8192, BEFORE = 64 };
 
 static uint64_t seed = 20261126;
 static uint32_t any(uint32_t below)
@@ -176,6 +176,25 @@ static const struct access accesses[] = {
     { "atom.shared.cas.b64 a8, [A], a9, a8;", 8, true },
     { "red.shared.min.u64 [A], a9;", 8, true },
     { "atom.shared.add.f64 d4, [A], d4;", 8, true },
+    { "atom.global.add.u32 r4, [A], r5;", 4, false },
+    { "red.global.add.u32 [A], r5;", 4, false },
+    { "atom.add.f32 f4, [A], f4;", 4, false },
+    { "red.global.add.f32 [A], f4;", 4, false },
+    { "atom.global.and.b32 r5, [A+4], r6;", 4, false },
+    { "atom.or.b32 r6, [A], r4;", 4, false },
+    { "red.global.xor.b32 [A], r6;", 4, false },
+    { "atom.global.exch.b32 r7, [A], r4;", 4, false },
+    { "atom.global.cas.b32 r4, [A], r5, r6;", 4, false },
+    { "atom.global.inc.u32 r5, [A], r6;", 4, false },
+    { "atom.global.dec.u32 r6, [A], r4;", 4, false },
+    { "atom.global.min.s32 r7, [A], r4;", 4, false },
+    { "atom.global.max.u32 r4, [A-4], r7;", 4, false },
+    { "atom.global.add.u64 a8, [A], a9;", 8, false },
+    { "atom.global.max.s64 a9, [A], a8;", 8, false },
+    { "atom.global.cas.b64 a8, [A], a9, a8;", 8, false },
+    { "atom.exch.b64 a9, [A], a8;", 8, false },
+    { "red.global.min.u64 [A], a9;", 8, false },
+    { "atom.global.add.f64 d4, [A], d4;", 8, false },
 };
 
 static const char *kernel_of(const char *text, const char *address, bool guarded, bool offset)
@@ -205,6 +224,7 @@ static void run(const struct places *p, unsigned module, const unsigned char *be
     unlink(name);
     memset(r, 0, sizeof *r);
     memset(p->out, 0, OUT);
+    memset(p->area - BEFORE, 0, BEFORE);
     memcpy(p->area, before, AREA);
     gpu_select(module);
     dup2(file, 2);
