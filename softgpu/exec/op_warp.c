@@ -304,7 +304,8 @@ static void run_converge(struct exec_warp *w, const struct exec_insn *i)
 
 int decode_converge(struct exec_decoder *d)
 {
-    return decode_put_control(d, (struct exec_insn){ .run = run_converge, .kind = EXEC_CONVERGE, .cell = SG_CELL_32 });
+    return decode_put_control(d, (struct exec_insn){ .run = run_converge, .kind = EXEC_CONVERGE, .cell = SG_CELL_32,
+                                                    .known = EXEC_STRAIGHT_EXCHANGE });
 }
 
 /* --- decoding --- */

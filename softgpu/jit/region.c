@@ -33,8 +33,7 @@ static bool is_control(const struct sg_jit_wish *w, uint32_t k)
 {
     const uint8_t known = w->insns[k].known;
     return known == EXEC_STRAIGHT_CONTROL || known == EXEC_STRAIGHT_PART || known == EXEC_STRAIGHT_END ||
-           known == EXEC_STRAIGHT_BARRIER ||
-           (known == EXEC_STRAIGHT_EXCHANGE && w->places);
+           known == EXEC_STRAIGHT_BARRIER;
 }
 
 /* Code behind a call or a barrier: other blocks and frames have run, and a region of its own begins there. */

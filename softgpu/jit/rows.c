@@ -378,10 +378,11 @@ LLVMValueRef row_in_frame(struct compiler *c, exec_source at)
     return (at & 3) == EXEC_BASE_ABSOLUTE ? constant_64(c, at) : place_of(c, at);
 }
 
-/* Does the handler touch only rows that the instruction names? Else all rows go to the frame and come back. */
-static bool names_its_rows(const struct exec_insn *i)
+/* Does the handler touch only rows that the instruction names, and go on unless there is a fault? Else all rows go to
+   the frame and come back. Some lanes may have to wait for others in an exchange. */
+static bool names_its_rows(const struct compiler *c, const struct exec_insn *i)
 {
-    return i->known != EXEC_STRAIGHT_NONE && i->known != EXEC_STRAIGHT_CONTROL && i->known != EXEC_STRAIGHT_PART &&
+    return !(i->known == EXEC_STRAIGHT_EXCHANGE && c->places) && i->known != EXEC_STRAIGHT_NONE && i->known != EXEC_STRAIGHT_CONTROL && i->known != EXEC_STRAIGHT_PART &&
            i->known != EXEC_STRAIGHT_GUARDED;
 }
 
@@ -418,7 +419,7 @@ static void flush_named(struct compiler *c, const struct exec_insn *i)
 
 void rows_step(struct compiler *c, const struct exec_insn *i)
 {
-    bool named = names_its_rows(i);
+    bool named = names_its_rows(c, i);
     if (named)
         flush_named(c, i);
     for (uint32_t k = 0; !named && k < c->row_count; k++)
