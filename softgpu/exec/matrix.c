@@ -196,7 +196,27 @@ int decode_part(struct exec_decoder *d, struct exec_part *p, const struct exec_f
     return 0;
 }
 
+void decode_matrix_source(struct exec_matrix_rows *x, exec_source at) { x->from[x->reads++] = at; }
+
+void decode_matrix_reads(struct exec_matrix_rows *x, const struct exec_part *p)
+{
+    for (uint8_t k = 0; k < p->count; k++) {
+        x->wide_from |= (uint32_t)p->wide << x->reads;
+        decode_matrix_source(x, p->from[k]);
+    }
+}
+
+void decode_matrix_writes(struct exec_matrix_rows *x, const struct exec_part *p)
+{
+    for (uint8_t k = 0; k < p->count; k++) {
+        x->wide_to |= (uint32_t)p->wide << x->writes;
+        x->to[x->writes++] = p->to[k];
+    }
+}
+
 int decode_put_whole(struct exec_decoder *d, struct exec_insn n)
 {
+    if (n.known == EXEC_STRAIGHT_NONE)
+        n.known = EXEC_STRAIGHT_CONTROL;
     return decode_converge(d) || decode_put_guarded(d, n) ? -1 : 0;
 }

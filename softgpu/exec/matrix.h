@@ -8,6 +8,7 @@
 #define SOFTGPU_EXEC_MATRIX_H
 
 #include "softgpu/exec/decode.h"
+#include "softgpu/exec/straight.h"
 
 enum exec_element {
     E_NONE,
@@ -113,6 +114,11 @@ bool decode_matrix_shape(const struct exec_decoder *, unsigned *m, unsigned *n, 
 unsigned decode_matrix_types(const struct exec_decoder *, enum exec_element types[4]);
 int decode_part(struct exec_decoder *, struct exec_part *, const struct exec_fragment *, enum exec_element,
                 const struct ptx_operand *, bool destination);
+/* Notes for compilers which rows an operand is in. */
+void decode_matrix_reads(struct exec_matrix_rows *, const struct exec_part *);
+void decode_matrix_writes(struct exec_matrix_rows *, const struct exec_part *);
+void decode_matrix_source(struct exec_matrix_rows *, exec_source);
+/* Lanes come together before it. What is no insn of EXEC_STRAIGHT_MATRIX is left to the interpreter. */
 int decode_put_whole(struct exec_decoder *, struct exec_insn);
 
 /* op_matrix.c: wmma.mma */

@@ -15,6 +15,7 @@
 
 enum scale_type { SCALE_NONE, SCALE_UE8M0, SCALE_UE4M3 };
 struct matrix {
+    struct exec_matrix_rows rows;
     unsigned m, n, k;
     unsigned matrices; /* 1, or 4: the warp's quarters compute one each */
     bool clamp, xor_popc, towards_zero, four; /* four: products of four k at a time, as of wmma's tf32 */
@@ -269,6 +270,19 @@ static void run_multiply(struct exec_warp *w, const struct exec_insn *i)
 
 /* --- decoding --- */
 
+static void note_rows(struct matrix *x)
+{
+    decode_matrix_reads(&x->rows, &x->a);
+    decode_matrix_reads(&x->rows, &x->b);
+    decode_matrix_reads(&x->rows, &x->c);
+    decode_matrix_writes(&x->rows, &x->d);
+    if (x->sparse.chunk)
+        decode_matrix_source(&x->rows, x->sparse.metadata);
+    const exec_source scales[] = { x->scale_a, x->scale_b, x->byte_a, x->byte_b, x->thread_a, x->thread_b };
+    for (unsigned k = 0; x->scales && k < sizeof scales / sizeof *scales; k++)
+        decode_matrix_source(&x->rows, scales[k]);
+}
+
 static int decode_scale(struct exec_decoder *d, const struct ptx_operand *o, exec_source *scale, exec_source *byte,
                         exec_source *thread)
 {
@@ -364,7 +378,8 @@ static int decode_multiply(struct exec_decoder *d, enum exec_layout layout)
         decode_part(d, &x->b, &b, types[2], &in->operands[2], false) ||
         decode_part(d, &x->c, &c, types[3], &in->operands[3], false))
         return -1;
-    return decode_put_whole(d, (struct exec_insn){ .run = run_multiply, .extra = x });
+    note_rows(x);
+    return decode_put_whole(d, (struct exec_insn){ .run = run_multiply, .extra = x, .known = EXEC_STRAIGHT_MATRIX });
 }
 
 static int decode_mma(struct exec_decoder *d) { return decode_multiply(d, EXEC_LAYOUT_MMA); }

@@ -14,6 +14,7 @@
 
 /* at_once: elements of one access: more than one where they are narrower than a byte. */
 struct transfer {
+    struct exec_matrix_rows used;
     struct exec_part part;
     unsigned rows, columns, at_once;
     bool by_column;
@@ -67,6 +68,7 @@ static void run_transfer(struct exec_warp *w, const struct exec_insn *i)
 /* What lies in the 16 bytes of a row in memory. In registers it is 16 bytes in any case. */
 enum tile_source { SOURCE_PLAIN, SOURCE_6_BITS, SOURCE_4_BITS };
 struct tiles {
+    struct exec_matrix_rows used;
     unsigned count;
     enum tile_source source;
     uint32_t to[4];
@@ -109,7 +111,7 @@ static enum exec_found tile_rows(struct exec_warp *w, const struct exec_insn *i,
 static void run_tiles(struct exec_warp *w, const struct exec_insn *i)
 {
     const struct tiles *t = i->extra;
-    bool store = i->kind & 1, transposed = i->kind & 2;
+    bool store = i->kind & EXEC_TILES_STORE, transposed = i->kind & EXEC_TILES_TRANSPOSED;
     enum exec_found found = tile_rows(w, i, 8 * t->count, store ? SG_WRITE : SG_READ);
     if (found == EXEC_FOUND_NONE)
         return;
@@ -216,11 +218,12 @@ static int decode_wmma(struct exec_decoder *d)
     const struct exec_fragment f = {
         .which = which == 'd' ? 'c' : which, .layout = EXEC_LAYOUT_WMMA, .rows = t->rows, .columns = t->columns
     };
-    struct exec_insn n = { .run = run_transfer, .kind = store, .extra = t };
+    struct exec_insn n = { .run = run_transfer, .kind = store, .extra = t, .known = EXEC_STRAIGHT_MATRIX };
     if (decode_part(d, &t->part, &f, types[0], &in->operands[store ? 1 : 0], !store) ||
         decode_memory(d, &in->operands[store ? 0 : 1], decode_space(d, NULL), &n) ||
         (in->operand_count > 2 && decode_source(d, &in->operands[2], PTX_B32, &n.s[1])))
         return -1;
+    (store ? decode_matrix_reads : decode_matrix_writes)(&t->used, &t->part);
     return decode_put_whole(d, n);
 }
 
@@ -254,8 +257,11 @@ static int decode_tiles(struct exec_decoder *d)
     if (t->count > 4 || decode_elements(d, &in->operands[store ? 1 : 0], list, scratch, 4) != t->count)
         return decode_error(d, "registers for its matrices");
     struct exec_insn n = { .run = bytes ? run_byte_tiles : decode_has(d, "m16n8") ? run_store_bytes : run_tiles,
-                           .kind = (uint8_t)((store ? 1 : 0) | (decode_has(d, "trans") ? 2 : 0)),
-                           .extra = t };
+                           .kind = (uint8_t)((store ? EXEC_TILES_STORE : 0) |
+                                             (decode_has(d, "trans") ? EXEC_TILES_TRANSPOSED : 0)),
+                           .extra = t,
+                           .known = EXEC_STRAIGHT_MATRIX };
+    t->used.tiles = n.run == run_tiles && t->source == SOURCE_PLAIN;
     for (unsigned k = 0; k < t->count; k++) {
         enum ptx_type declared = PTX_B32;
         if (store ? decode_source(d, list[k], PTX_B32, &t->from[k])
@@ -263,6 +269,10 @@ static int decode_tiles(struct exec_decoder *d)
             return -1;
         if (ptx_type_size(declared) != 4)
             return decode_error(d, "a register of type %s", ptx_type_name(declared));
+        if (store)
+            decode_matrix_source(&t->used, t->from[k]);
+        else
+            t->used.to[t->used.writes++] = t->to[k];
     }
     if (decode_memory(d, &in->operands[store ? 0 : 1], decode_space(d, NULL), &n))
         return -1;
@@ -272,7 +282,10 @@ static int decode_tiles(struct exec_decoder *d)
 static int decode_transpose(struct exec_decoder *d)
 {
     enum ptx_type declared;
-    struct exec_insn n = { .run = run_transpose };
+    struct exec_matrix_rows *used = exec_kernel_own(d->kernel, sizeof *used);
+    struct exec_insn n = { .run = run_transpose, .extra = used, .known = EXEC_STRAIGHT_MATRIX };
+    if (!used)
+        return decode_error(d, "no host memory");
     if (d->in->operand_count != 2 || decode_destination(d, &d->in->operands[0], PTX_B32, &n.d, &declared) ||
         decode_source(d, &d->in->operands[1], PTX_B32, &n.s[0]))
         return decode_error(d, "operands");

@@ -50,6 +50,7 @@ enum exec_straight {
     EXEC_STRAIGHT_EXCHANGE,           /* of lanes with each other: exchange.h. A full warp goes on, others may park */
     EXEC_STRAIGHT_SPECIAL,            /* reads a special register into a row */
     EXEC_STRAIGHT_SPLIT, EXEC_STRAIGHT_JOIN, /* of halves: `extra` is an exec_pieces */
+    EXEC_STRAIGHT_MATRIX,             /* of matrices that a full warp holds: `extra` begins with exec_matrix_rows */
     EXEC_STRAIGHT_NEG_F32, EXEC_STRAIGHT_ABS_F32, EXEC_STRAIGHT_CVT_F32_S32, EXEC_STRAIGHT_CVT_F32_U32,
     EXEC_STRAIGHT_EXTEND_U32, EXEC_STRAIGHT_EXTEND_S32, EXEC_STRAIGHT_CUT_64, EXEC_STRAIGHT_NEG_32,
     EXEC_STRAIGHT_MUL_HI_U32, EXEC_STRAIGHT_MUL_HI_S32, EXEC_STRAIGHT_XOR_64, EXEC_STRAIGHT_SHR_U64,
@@ -111,6 +112,19 @@ enum {
 struct exec_pieces { uint32_t count, size; exec_source rows[16]; uint32_t to[16]; bool sink[16]; };
 
 struct exec_straight_handler { exec_handler *run; };
+
+/* Of an insn of EXEC_STRAIGHT_MATRIX: the rows that it reads and writes in all lanes, beside the sources s. wide: a bit
+   for each row of 64 bits. tiles: it moves one matrix of 8 by 8 elements of 16 bits for each row between registers and
+   memory, whose lines are where the first lanes say; `kind` has EXEC_TILES_... */
+enum { EXEC_MATRIX_READS = 32, EXEC_MATRIX_WRITES = 8 };
+struct exec_matrix_rows {
+    exec_source from[EXEC_MATRIX_READS];
+    uint32_t to[EXEC_MATRIX_WRITES];
+    uint32_t wide_from, wide_to;
+    uint8_t reads, writes;
+    bool tiles;
+};
+enum { EXEC_TILES_STORE = 1, EXEC_TILES_TRANSPOSED = 2 };
 
 /* For an instruction of PTX that became the insn with that handler, of softgpu/alu: which it is. */
 uint8_t exec_straight_of(const struct ptx_instruction *, uint8_t otherwise);

@@ -279,6 +279,9 @@ void vectors_to_rows(struct compiler *, LLVMValueRef *vectors, unsigned lanes, u
 bool emit_atomic(struct compiler *, const struct exec_insn *);
 
 /* lanes.c: makes its variables, at the beginning of the code. */
+/* matrix.c: false: it is no instruction of matrices, or one that the interpreter executes. */
+bool emit_matrix(struct compiler *, const struct exec_insn *);
+
 void lanes_begin(struct compiler *);
 /* Writes an access by these lanes, of which there are some; NULL: by all. Goes on in `behind`, or in `step`, where the
    interpreter has to do it. */

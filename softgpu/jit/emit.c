@@ -220,7 +220,7 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
     default:
         if (!emit_in_steps(c, k, leave_to, lanewise) && !lanewise(c, i) && !run_store_emit(c, i) &&
             !emit_access(c, i) && !emit_logic(c, i) && !emit_exchange(c, i) && !emit_atomic(c, i) &&
-            !emit_function(c, i))
+            !emit_matrix(c, i) && !emit_function(c, i))
             rows_step(c, i);
     }
     shapes_end(c, k);

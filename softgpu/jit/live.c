@@ -31,7 +31,8 @@ static void before(const struct compiler *c, const struct exec_insn *i, uint64_t
 {
     const struct exec_vector *v = i->extra;
     const struct exec_pieces *p = i->extra;
-    bool guarded = i->straight == EXEC_STRAIGHT_GUARDED;
+    const struct exec_matrix_rows *x = i->extra;
+    const bool guarded = i->straight == EXEC_STRAIGHT_GUARDED, matrix = i->known == EXEC_STRAIGHT_MATRIX;
     if (says_nothing(i)) {
         for (uint32_t k = 0; k < c->live_words; k++)
             set[k] = UINT64_MAX;
@@ -45,6 +46,8 @@ static void before(const struct compiler *c, const struct exec_insn *i, uint64_t
         for (unsigned k = 0; i->known == EXEC_STRAIGHT_SPLIT && k < 2; k++)
             if (!p->sink[k])
                 set_rows(c, set, p->to[k] | EXEC_BASE_FRAME, false);
+        for (unsigned k = 0; matrix && k < x->writes; k++)
+            set_rows(c, set, x->to[k] | EXEC_BASE_FRAME, false);
     }
     if (guarded || i->straight == EXEC_STRAIGHT_BRANCH_IF)
         set_rows(c, set, i->guard | EXEC_BASE_FRAME, true);
@@ -54,6 +57,8 @@ static void before(const struct compiler *c, const struct exec_insn *i, uint64_t
         set_rows(c, set, v->from[k], true);
     for (unsigned k = 0; i->known == EXEC_STRAIGHT_JOIN && k < 2; k++)
         set_rows(c, set, p->rows[k], true);
+    for (unsigned k = 0; matrix && k < x->reads; k++)
+        set_rows(c, set, x->from[k], true);
     set_rows(c, set, i->in | EXEC_BASE_FRAME, true);
     set_rows(c, set, i->q | EXEC_BASE_FRAME, true);
     if (i->known == EXEC_STRAIGHT_ALU)

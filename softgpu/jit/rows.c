@@ -121,6 +121,34 @@ static void note_atomic(struct compiler *c, const struct exec_insn *i)
         note(c, i->s[2], bits, false);
 }
 
+/* Its rows stay in the frame, where the interpreter finds them. */
+static void note_matrix(struct compiler *c, const struct exec_insn *i)
+{
+    const struct exec_matrix_rows *x = i->extra;
+    if (x->tiles && !(i->flags & EXEC_ADDRESS_UNIFORM))
+        note(c, i->s[0], i->flags & EXEC_ADDRESS_32 ? ROW_32 : ROW_64, false);
+    for (unsigned k = 0; k < x->reads; k++)
+        note(c, x->from[k], x->wide_from >> k & 1 ? ROW_64 : ROW_32, false);
+    for (unsigned k = 0; k < x->writes; k++)
+        note(c, x->to[k] | EXEC_BASE_FRAME, x->wide_to >> k & 1 ? ROW_64 : ROW_32, true);
+}
+
+static void keep_in_frame(struct compiler *c, exec_source at)
+{
+    for (uint32_t k = c->bucket[bucket_of(at)]; k; k = c->rows[k - 1].next)
+        if (c->rows[k - 1].at == at)
+            c->rows[k - 1].in_memory = true;
+}
+
+static void keep_matrix(struct compiler *c, const struct exec_insn *i)
+{
+    const struct exec_matrix_rows *x = i->extra;
+    for (unsigned k = 0; k < x->reads; k++)
+        keep_in_frame(c, x->from[k]);
+    for (unsigned k = 0; k < x->writes; k++)
+        keep_in_frame(c, x->to[k] | EXEC_BASE_FRAME);
+}
+
 static void note_exchange(struct compiler *c, const struct exec_insn *i)
 {
     note_predicate(c, i->in, false);
@@ -174,6 +202,7 @@ static void note_instruction(struct compiler *c, const struct exec_insn *i)
             note(c, i->d | EXEC_BASE_FRAME, bits_of_bytes(i->size), true);
         break;
     case EXEC_STRAIGHT_EXCHANGE: note_exchange(c, i); break;
+    case EXEC_STRAIGHT_MATRIX: note_matrix(c, i); break;
     case EXEC_STRAIGHT_SPECIAL: note(c, i->d | EXEC_BASE_FRAME, bits_of_cell(i->cell), true); break;
     case EXEC_STRAIGHT_SPLIT: case EXEC_STRAIGHT_JOIN: note_pieces(c, i); break;
     case EXEC_STRAIGHT_LOAD: note(c, i->d | EXEC_BASE_FRAME, bits_of_bytes(i->kind), true); break;
@@ -191,6 +220,9 @@ void rows_collect(struct compiler *c)
             note_instruction(c, &c->wish->insns[k]);
     for (uint32_t k = 0; k < c->row_count; k++)
         c->rows[k].in_memory = c->rows[k].two_widths || (c->has_runs && c->rows[k].bits != ROW_PREDICATE);
+    for (uint32_t k = 0; k < c->wish->count; k++)
+        if (c->in_region[k] && c->wish->insns[k].known == EXEC_STRAIGHT_MATRIX)
+            keep_matrix(c, &c->wish->insns[k]);
 }
 
 static LLVMValueRef place_of(struct compiler *c, exec_source at)

@@ -750,4 +750,95 @@ EXEC_TEST(runs_over_many_registers_are_as_general_handlers_do_them)
     assert_true(faults[0] > RUNS / 2);
 }
 
+/* ---- matrices ---- */
+
+/* m0 to m15 hold matrices. */
+enum { MATRIX_REGISTERS = 16 };
+
+static const char *registers(unsigned count)
+{
+    static char text[4][64];
+    static unsigned turn;
+    char *to = text[turn++ % 4];
+    const unsigned first = any(MATRIX_REGISTERS + 1 - count);
+    size_t n = 0;
+    for (unsigned k = 0; k < count; k++)
+        n += (size_t)snprintf(to + n, sizeof *text - n, "%sm%u", k ? ", " : "{", first + k);
+    (void)snprintf(to + n, sizeof *text - n, "}");
+    return to;
+}
+
+/* A tile to or from shared memory at r12 and a1, a product, or a change of one register. */
+static size_t line_of_matrices(char *to, size_t size)
+{
+    static const struct { const char *name; unsigned a, b; } products[] = {
+        { "m16n8k16.row.col.f32.f16.f16.f32", 4, 2 },   { "m16n8k8.row.col.f32.f16.f16.f32", 2, 1 },
+        { "m16n8k16.row.col.f32.bf16.bf16.f32", 4, 2 }, { "m16n8k8.row.col.f32.bf16.bf16.f32", 2, 1 },
+        { "m16n8k8.row.col.f32.tf32.tf32.f32", 4, 2 },  { "m16n8k32.row.col.s32.s8.s8.s32", 4, 2 },
+    };
+    const unsigned which = any(sizeof products / sizeof *products), count = 1u << any(3);
+    const char *turned = any(2) ? ".trans" : "";
+    switch (any(8)) {
+    case 0: case 1:
+        return (size_t)snprintf(to, size, "ldmatrix.sync.aligned.m8n8.x%u%s.shared.b16 %s, [%s+%u];\n", count, turned,
+                                registers(count), any(2) ? "r12" : "a1", 16 * any(9));
+    case 2:
+        return (size_t)snprintf(to, size, "stmatrix.sync.aligned.m8n8.x%u%s.shared.b16 [r12], %s;\n", count, turned,
+                                registers(count));
+    case 3:
+        return (size_t)snprintf(to, size, "movmatrix.sync.aligned.m8n8.trans.b16 m%u, m%u;\n", any(MATRIX_REGISTERS),
+                                any(MATRIX_REGISTERS));
+    case 4:
+        return (size_t)snprintf(to, size, "xor.b32 m%u, r%u, m%u;\n", any(MATRIX_REGISTERS), 4 + any(4),
+                                any(MATRIX_REGISTERS));
+    default:
+        return (size_t)snprintf(to, size, "mma.sync.aligned.%s %s, %s, %s, %s;\n", products[which].name, registers(4),
+                                registers(products[which].a), registers(products[which].b), registers(4));
+    }
+}
+
+static const char *kernel_of_matrices(void)
+{
+    static char ptx[2 * TEXT];
+    size_t n = (size_t)snprintf(ptx, sizeof ptx, "%s%s", START,
+                                ".reg .b32 m<16>;\nadd.u32 r12, r12, r10; mov.u32 r20, 3;\n");
+    const uint32_t keep = any(2) ? 0x3fff3fff : any(2) ? 0xbfffbfff : UINT32_MAX; /* some without infinities and NaN */
+    for (unsigned k = 0; k < MATRIX_REGISTERS; k++)
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "mul.lo.u32 m%u, r%u, %u; and.b32 m%u, m%u, %u;\n", k, 4 + k % 4,
+                              any(UINT32_MAX) | 1, k, k, keep);
+    n += (size_t)snprintf(ptx + n, sizeof ptx - n, "AGAIN:\n");
+    for (unsigned k = 0; k < 12; k++)
+        n += line_of_matrices(ptx + n, sizeof ptx - n);
+    n += (size_t)snprintf(ptx + n, sizeof ptx - n,
+                          "sub.u32 r20, r20, 1; setp.ne.u32 p3, r20, 0; @p3 bra AGAIN;\nOVER:\n");
+    for (unsigned k = 0; k < MATRIX_REGISTERS; k++)
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "mad.lo.u32 r%u, r%u, 77, m%u;\n", 4 + k % 4, 4 + k % 4, k);
+    (void)snprintf(ptx + n, sizeof ptx - n, "%s", END);
+    return ptx;
+}
+
+EXEC_TEST(matrices_are_as_general_handlers_have_them)
+{
+    enum { KERNELS = 120, RUNS = 6 };
+    unsigned faults[2] = { 0, 0 };
+    for (unsigned k = 0; k < KERNELS / exec_share() + 1; k++) {
+        unsigned modules[2];
+        struct places p = make_places();
+        char what[32];
+        snprintf(what, sizeof what, "kernel of matrices %u", k);
+        load_both(kernel_of_matrices(), modules);
+        for (unsigned round = 0; round < RUNS; round++) {
+            for (unsigned t = 0; t < THREADS * 8; t++)
+                ((uint32_t *)(void *)p.values)[t] = any(2) ? any_word() : any(UINT32_MAX);
+            make_addresses(&p, 0, SHARED - 128, 16);
+            for (unsigned t = 0; t < THREADS && round % 3; t++) /* most of them are right */
+                p.where[t] = p.where[t] % (SHARED - 256) & ~15u;
+            make_active(&p);
+            compare(&p, modules, what, faults);
+        }
+        gpu_reset();
+    }
+    assert_true(faults[0] > RUNS / 2);
+}
+
 int main(void) { return unit_run(before, exec_teardown); }
