@@ -106,10 +106,29 @@ static bool surveyed(struct exec_decoder *d)
     return true;
 }
 
+static int decode_region(struct exec_decoder *d, uint8_t kind)
+{
+    struct exec_region *r = exec_kernel_own(d->kernel, sizeof *r);
+    if (!r)
+        return decode_error(d, "no host memory");
+    r->next = d->kernel->regions;
+    d->kernel->regions = r;
+    return decode_put(d, (struct exec_insn){ .run = exec_run_region, .extra = r, .kind = kind });
+}
+
+/* Before a store, a warp may have to halt, and goes on behind that. */
+static int decode_halt(struct exec_decoder *d)
+{
+    return decode_put(d, (struct exec_insn){ .run = exec_run_halt }) ||
+                   (d->regions && decode_region(d, EXEC_REGION_INSIDE))
+               ? -1
+               : 0;
+}
+
 static int decode_instruction(struct exec_decoder *d)
 {
     d->temp_next = 0;
-    if (d->kernel->has_barriers && is_store(d) && decode_put(d, (struct exec_insn){ .run = exec_run_halt }))
+    if (d->kernel->has_barriers && is_store(d) && decode_halt(d))
         return -1;
     decode_function *decode = decode_find(d->in->opcode);
     if (sg_check && decode_check_before(d))
@@ -139,16 +158,6 @@ static int decode_fall(struct exec_decoder *d, const struct exec_flow *g, uint32
     return decode_jump(d, g->first[b + 1]);
 }
 
-static int decode_region(struct exec_decoder *d)
-{
-    struct exec_region *r = exec_kernel_own(d->kernel, sizeof *r);
-    if (!r)
-        return decode_error(d, "no host memory");
-    r->next = d->kernel->regions;
-    d->kernel->regions = r;
-    return decode_put(d, (struct exec_insn){ .run = exec_run_region, .extra = r });
-}
-
 /* Does the interpreter come back from elsewhere behind the instruction? */
 static bool returns_behind(const struct ptx_instruction *in)
 {
@@ -163,7 +172,8 @@ static int decode_block(struct exec_decoder *d, const struct exec_flow *g, uint3
     for (d->at = g->first[b]; d->at < end; d->at++) {
         d->in = &d->f->instructions[d->at];
         d->first_insn[d->at] = d->count;
-        if (d->regions && (d->at == g->first[b] ? head : returns_behind(d->in - 1)) && decode_region(d))
+        if (d->regions && (d->at == g->first[b] ? head : returns_behind(d->in - 1)) &&
+            decode_region(d, EXEC_REGION_HEAD))
             return -1;
         bool needless = d->at + 1 == end && d->in->guard < 0 && branches_to(d, g, next);
         if (!needless && decode_instruction(d))

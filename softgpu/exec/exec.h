@@ -231,6 +231,7 @@ enum exec_special_row {
     EXEC_ROW_TID, EXEC_ROW_NTID = 3, EXEC_ROW_CTAID = 6, EXEC_ROW_NCTAID = 9, EXEC_ROW_LANEID = 12, EXEC_ROW_COUNT
 };
 
+enum { EXEC_SEEN = 8 };
 struct exec_warp {
     _Alignas(64) const struct exec_insn *pc;
     const struct exec_insn *stop;
@@ -256,6 +257,7 @@ struct exec_warp {
     bool united;                      /* in line, and all lanes have done the same since it started */
     uint32_t granule_device;
     const struct sg_window *near;     /* of global memory: where compiled code looks first */
+    uint64_t seen[EXEC_SEEN];         /* where accesses of compiled code were last; any values (softgpu/jit/access.c) */
     const struct exec_region *region; /* whose code for some lanes runs; and the lanes that wait at its places */
     uint32_t waiting[SG_JIT_PLACES];
     struct exec_chunk *chunk;

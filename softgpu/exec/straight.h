@@ -91,6 +91,8 @@ enum exec_straight {
     EXEC_STRAIGHT_COUNT
 };
 
+/* `kind` of EXEC_STRAIGHT_REGION. INSIDE: code from elsewhere goes on over it; a warp that has halted comes in there. */
+enum { EXEC_REGION_HEAD, EXEC_REGION_INSIDE };
 /* p = a or b, a being `in` and b the predicate `q`, inverted by `cost`. */
 enum exec_logic { EXEC_LOGIC_MOV, EXEC_LOGIC_AND, EXEC_LOGIC_OR, EXEC_LOGIC_XOR };
 /* What `kind` holds where an access of a vector is one of global memory, in a shape that row functions know, and
@@ -111,8 +113,6 @@ enum {
 /* Of an insn that puts a row together from others, or takes it apart: equal pieces of so many bytes. */
 struct exec_pieces { uint32_t count, size; exec_source rows[16]; uint32_t to[16]; bool sink[16]; };
 
-struct exec_straight_handler { exec_handler *run; };
-
 /* Of an insn of EXEC_STRAIGHT_MATRIX: the rows that it reads and writes in all lanes, beside the sources s. wide: a bit
    for each row of 64 bits. tiles: it moves one matrix of 8 by 8 elements of 16 bits for each row between registers and
    memory, whose lines are where the first lanes say; `kind` has EXEC_TILES_... */
@@ -125,6 +125,8 @@ struct exec_matrix_rows {
     bool tiles;
 };
 enum { EXEC_TILES_STORE = 1, EXEC_TILES_TRANSPOSED = 2 };
+
+struct exec_straight_handler { exec_handler *run; };
 
 /* For an instruction of PTX that became the insn with that handler, of softgpu/alu: which it is. */
 uint8_t exec_straight_of(const struct ptx_instruction *, uint8_t otherwise);

@@ -8,6 +8,8 @@
  */
 #include "softgpu/jit/access.h"
 
+#include <string.h>
+
 static bool is_load(uint8_t k) { return k >= EXEC_STRAIGHT_LOAD_8 && k <= EXEC_STRAIGHT_LOAD_16S; }
 static LLVMValueRef all_equal(struct compiler *c, LLVMValueRef a, LLVMValueRef b)
 {
@@ -154,12 +156,40 @@ static void find_halves(struct compiler *c, const struct exec_insn *i, unsigned 
     LLVMPositionBuilderAtEnd(b, allowed);
 }
 
+static void prefetch(struct compiler *c, LLVMValueRef address)
+{
+    static const char name[] = "llvm.prefetch";
+    LLVMTypeRef at = LLVMPointerType(c->i8, 0), types[4] = { at, c->i32, c->i32, c->i32 };
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, LLVMLookupIntrinsicID(name, strlen(name)), &at, 1);
+    LLVMValueRef arguments[4] = { LLVMBuildIntToPtr(c->builder, address, at, ""), constant_32(c, 0), constant_32(c, 3),
+                                  constant_32(c, 1) };
+    LLVMBuildCall2(c->builder, LLVMFunctionType(LLVMVoidTypeInContext(c->context), types, 4, false), f, arguments, 4,
+                   "");
+}
+
+/* Products of matrices load the next tile while they compute with this one, from rows that are a page apart, so that
+   the processor does not see what comes next, and each load would wait. The next is as far from this as this is from
+   the one before. Where that is wrong, nothing happens. */
+static void foretell(struct compiler *c, const LLVMValueRef *address)
+{
+    LLVMBuilderRef b = c->builder;
+    if (!c->has_runs || c->seen == EXEC_SEEN)
+        return;
+    LLVMValueRef at = address_of(c, c->warp, offsetof(struct exec_warp, seen) + c->seen++ * sizeof(uint64_t)),
+                 step = LLVMBuildSub(b, address[0], load_from(c, c->i64, at, 8), "");
+    store_to(c, address[0], at, 8);
+    for (unsigned h = 0; h < 2; h++)
+        prefetch(c, LLVMBuildAdd(b, address[h], step, ""));
+}
+
 static void global(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
 {
     LLVMValueRef address[2];
     if (global_steps(c, i, rare, behind))
         return;
     find_halves(c, i, i->size, rare, address);
+    if (!access_is_store(i))
+        foretell(c, address);
     (access_is_store(i) ? move_to : move_from)(c, i, address);
     LLVMBuildBr(c->builder, behind);
 }

@@ -100,6 +100,7 @@ struct compiler {
     uint64_t *live;                   /* per instruction of the function a set of rows, of so many words */
     uint32_t live_words;
     struct row_shape *shapes, *now;   /* or NULL: before each instruction, per row; of the one being written */
+    unsigned seen;                    /* accesses that foretell where they are next */
     bool failed;                      /* no memory */
 };
 
@@ -278,10 +279,10 @@ void vectors_to_rows(struct compiler *, LLVMValueRef *vectors, unsigned lanes, u
 /* atomics.c: false: not one that is known here. */
 bool emit_atomic(struct compiler *, const struct exec_insn *);
 
-/* lanes.c: makes its variables, at the beginning of the code. */
 /* matrix.c: false: it is no instruction of matrices, or one that the interpreter executes. */
 bool emit_matrix(struct compiler *, const struct exec_insn *);
 
+/* lanes.c: makes its variables, at the beginning of the code. */
 void lanes_begin(struct compiler *);
 /* Writes an access by these lanes, of which there are some; NULL: by all. Goes on in `behind`, or in `step`, where the
    interpreter has to do it. */
@@ -290,16 +291,16 @@ void lanes_access(struct compiler *, const struct exec_insn *, LLVMValueRef lane
 /* Where the lanes are in shared or global memory goes to lane_places. Goes on in `step` where one of them is wrong.
    rights: which the lanes need (enum sg_rights). */
 void lanes_find_shared(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, LLVMBasicBlockRef step);
+void lanes_find_global(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, unsigned rights,
+                       LLVMBasicBlockRef step);
 /* A loop over these lanes, of which there are some: `body` writes its code. */
 void lanes_each(struct compiler *, LLVMValueRef lanes,
                 void (*body)(struct compiler *, const struct exec_insn *, LLVMValueRef lane), const struct exec_insn *);
+/* The lowest of these lanes, of which there are some, as a number of 64 bits. */
+LLVMValueRef lanes_first(struct compiler *, LLVMValueRef lanes);
 /* A lane's cell of one of the variables, whose cells have so many bytes: its address. */
-void lanes_find_global(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, unsigned rights,
-                       LLVMBasicBlockRef step);
 LLVMValueRef lanes_cell(struct compiler *, LLVMValueRef variable, LLVMValueRef lane, unsigned bytes);
 /* The address of the variable. */
 LLVMValueRef lanes_variable(struct compiler *, LLVMValueRef variable);
-/* The lowest of these lanes, of which there are some, as a number of 64 bits. */
-LLVMValueRef lanes_first(struct compiler *, LLVMValueRef lanes);
 
 #endif

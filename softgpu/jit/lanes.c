@@ -143,6 +143,14 @@ static void move(struct compiler *c, const struct exec_insn *i, LLVMValueRef lan
     store_to(c, value, cell, 4);
 }
 
+/* All lanes, without a loop: tiles are often turned on their way to shared memory, and products of matrices wait for
+   these stores. */
+static void store_all(struct compiler *c, const struct exec_insn *i)
+{
+    for (unsigned l = 0; l < SG_LANES; l++)
+        move(c, i, constant_64(c, l));
+}
+
 void lanes_each(struct compiler *c, LLVMValueRef lanes,
                 void (*body)(struct compiler *, const struct exec_insn *, LLVMValueRef lane), const struct exec_insn *i)
 {
@@ -166,6 +174,7 @@ void lanes_access(struct compiler *c, const struct exec_insn *i, LLVMValueRef la
     LLVMBuilderRef b = c->builder;
     const enum row_bits bits = access_bits(i);
     const bool store = access_is_store(i), vector = i->vector > 1;
+    const bool all = !lanes && store && !vector && access_is_shared(i);
     if (!lanes)
         lanes = constant_32(c, UINT32_MAX);
     if (access_is_shared(i))
@@ -178,7 +187,10 @@ void lanes_access(struct compiler *c, const struct exec_insn *i, LLVMValueRef la
         store_to(c, row_read(c, store ? i->s[1] : i->d | EXEC_BASE_FRAME, bits), lanes_variable(c, c->lane_cells), 64);
     else if (store)
         vector_store(c, i, half);
-    lanes_each(c, lanes, move, i);
+    if (all)
+        store_all(c, i);
+    else
+        lanes_each(c, lanes, move, i);
     if (!store && access_is_shared(i))
         note_read(c, i);
     if (!store && vector)

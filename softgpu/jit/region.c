@@ -24,7 +24,7 @@ static uint32_t end_of(const struct sg_jit_wish *w)
             end = k + 1;
     }
     for (uint32_t k = w->head + 1; !end && k < w->count; k++)
-        if (w->insns[k].straight == EXEC_STRAIGHT_REGION)
+        if (w->insns[k].straight == EXEC_STRAIGHT_REGION && w->insns[k].kind == EXEC_REGION_HEAD)
             end = k;
     return end ? end : w->count;
 }

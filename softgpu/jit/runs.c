@@ -18,7 +18,7 @@
 #include "softgpu/exec/fused.h"
 #include "softgpu/jit/runs.h"
 
-/* LEAST, MOST: instructions of a run. ROWS: a region with fewer rows has them in registers of the processor, or nearly.
+/* LEAST, MOST: instructions of a run; one with loads may be shorter. ROWS: a region with fewer rows has them in registers of the processor, or nearly.
    LOADS: so many gain all the same. */
 enum { LEAST = 8, MOST = 4000, ROWS = 20, LOADS = 4 };
 
@@ -76,7 +76,7 @@ static uint32_t end_of(const struct compiler *c, uint32_t first, struct run_load
         if (run_load_elements(&insns[k]) && (is_written(c, first, k, insns[k].s[0]) || !run_load_add(g, &insns[k])))
             break;
     }
-    return k - first >= LEAST ? k : first;
+    return k - first >= LEAST || g->count ? k : first;
 }
 
 /* ---- whether a region has runs ---- */
