@@ -145,6 +145,8 @@ static inline bool atomic_is_known(const struct exec_insn *i)
            !(i->flags & odd) && i->order != EXEC_SEQ_CST && (!real || sum);
 }
 
+/* Instructions of a region without runs; a larger one would take too long to compile. */
+enum { REGION_MOST = 300 };
 /* region.c: fills in_region, and has_runs. false: there is nothing to gain. */
 bool region_find(struct compiler *);
 

@@ -106,12 +106,18 @@ bool live_find(struct compiler *c)
     return c->live && set;
 }
 
+/* Does compiled code end before it, since the interpreter has to do it? */
+static bool ends_code(const struct exec_insn *i)
+{
+    return says_nothing(i) || i->known == EXEC_STRAIGHT_BARRIER || i->straight == EXEC_STRAIGHT_REGION;
+}
+
 /* May lanes stand before the instruction, or wait in it, while others run? */
 static bool is_apart(const struct sg_jit_wish *w, uint32_t k, const bool *target)
 {
     const struct exec_insn *i = k ? &w->insns[k - 1] : NULL;
     return !k || target[k] || w->insns[k].known == EXEC_STRAIGHT_EXCHANGE || i->known == EXEC_STRAIGHT_EXCHANGE ||
-           says_nothing(i) || i->straight == EXEC_STRAIGHT_BRANCH ||
+           ends_code(&w->insns[k]) || says_nothing(i) || i->straight == EXEC_STRAIGHT_BRANCH ||
            i->straight == EXEC_STRAIGHT_BRANCH_IF || i->straight == EXEC_STRAIGHT_HALT ||
            i->known == EXEC_STRAIGHT_END || i->known == EXEC_STRAIGHT_BARRIER;
 }
@@ -125,6 +131,7 @@ void live_apart(struct compiler *c)
         if (w->insns[k].straight == EXEC_STRAIGHT_BRANCH || w->insns[k].straight == EXEC_STRAIGHT_BRANCH_IF)
             target[w->insns[k].target - w->insns] = true;
     for (uint32_t row = 0; target && row < c->row_count; row++) {
+        c->rows[row].lasts = w->count > REGION_MOST; /* a region may end anywhere */
         for (uint32_t k = 0; k < w->count && !c->rows[row].lasts; k++)
             c->rows[row].lasts = live_at(c, k, row) && is_apart(w, k, target);
         for (uint32_t place = 0; place < c->places->count; place++)

@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* MOST, LEAST: instructions of a region; a larger one would take too long to compile. UNNAMED_MOST: of these, those
+/* LEAST: instructions of a region, of which there are REGION_MOST at most. UNNAMED_MOST: of these, those
    around which all rows go to the frame and back. RUNS_MOST: instructions of a region with runs, whose rows are in the
    frame, and which is compiled sooner. */
-enum { MOST = 300, LEAST = 3, UNNAMED_MOST = 6, RUNS_MOST = 3000 };
+enum { LEAST = 3, UNNAMED_MOST = 6, RUNS_MOST = 3000 };
 
 struct region_list { uint32_t at[RUNS_MOST], count, most, end, unnamed, unnamed_most; };
 
@@ -77,5 +77,5 @@ bool region_find(struct compiler *c)
 {
     struct region_list l = { .end = end_of(c->wish) };
     c->has_runs = !c->places && find(c, &l, RUNS_MOST, RUNS_MOST) && runs_find(c);
-    return c->has_runs || find(c, &l, MOST, UNNAMED_MOST);
+    return c->has_runs || find(c, &l, REGION_MOST, UNNAMED_MOST);
 }
