@@ -91,7 +91,7 @@ enum exec_straight {
     EXEC_STRAIGHT_COUNT
 };
 
-/* `kind` of EXEC_STRAIGHT_REGION. INSIDE: code from elsewhere goes on over it; a warp that has halted comes in there. */
+/* `kind` of EXEC_STRAIGHT_REGION. INSIDE: where a warp comes in that has halted; other code goes on over it. */
 enum { EXEC_REGION_HEAD, EXEC_REGION_INSIDE };
 /* p = a or b, a being `in` and b the predicate `q`, inverted by `cost`. */
 enum exec_logic { EXEC_LOGIC_MOV, EXEC_LOGIC_AND, EXEC_LOGIC_OR, EXEC_LOGIC_XOR };

@@ -24,7 +24,10 @@ static LLVMValueRef flushed(struct compiler *c, LLVMValueRef x)
     return LLVMBuildSelect(b, none, LLVMBuildAnd(b, x, constant_32(c, 0x80000000), ""), x, "");
 }
 
-static LLVMValueRef is_nan(struct compiler *c, LLVMValueRef x) { return LLVMBuildFCmp(c->builder, LLVMRealUNO, x, x, ""); }
+static LLVMValueRef is_nan(struct compiler *c, LLVMValueRef x)
+{
+    return LLVMBuildFCmp(c->builder, LLVMRealUNO, x, x, "");
+}
 
 /* Any NaN is 0x7fffffff. Global memory flushes subnormals, shared memory does not. */
 static LLVMValueRef float_sum(struct compiler *c, const struct exec_insn *i, LLVMValueRef x, LLVMValueRef y)

@@ -18,8 +18,8 @@
 #include "softgpu/exec/fused.h"
 #include "softgpu/jit/runs.h"
 
-/* LEAST, MOST: instructions of a run; one with loads may be shorter. ROWS: a region with fewer rows has them in registers of the processor, or nearly.
-   LOADS: so many gain all the same. */
+/* LEAST, MOST: instructions of a run; one with loads may be shorter. ROWS: a region with fewer rows has them in
+   registers of the processor, or nearly. LOADS: so many gain all the same. */
 enum { LEAST = 8, MOST = 4000, ROWS = 20, LOADS = 4 };
 
 static bool fits(const struct exec_insn *i)
