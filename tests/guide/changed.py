@@ -1,5 +1,6 @@
 """changed.py: what must be so on the machines after a change by the guide: TLS, resource DB, version, monitor."""
 
+import shutil
 import subprocess
 import sys
 
@@ -66,6 +67,35 @@ def asked(box, path):
     command = box.network.command(sys.executable, "-c", ASK, path)
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     return done.stdout or done.stderr
+
+
+def curl(box, path, *words):
+    """The status and the text of https://cluster:12403, asked on that machine."""
+    ca, name = "/etc/flyt/monitor/ca.crt", "cluster:12403"
+    command = box.network.command("curl", "--silent", "--show-error", "--max-time", "20", "--cacert", box.path(ca),
+                                  "--resolve", f"{name}:10.0.0.1", "--write-out", "\n%{http_code}", *words,
+                                  f"https://{name}{path}")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    text, _, status = done.stdout.rpartition("\n")
+    return int(status or 0), text or done.stderr
+
+
+def monitor_for_others(boxes):
+    """From another machine: with the token, with a certificate, and with neither."""
+    box, other = boxes["cluster"], boxes["gpu-1"]
+    other.run("mkdir -p /etc/flyt/monitor")
+    shutil.copy(box.path("/etc/flyt/monitor/ca.crt"), other.path("/etc/flyt/monitor"))
+    token = box.run(f"head -n 1 /home/{USER}/token").split()[-1]
+    shown = ("--header", f"Authorization: Bearer {token}")
+    until(lambda: '"state":"up"' in curl(other, "/api/v1/nodes", *shown)[1], "it shows a node that is up", 60)
+    need(curl(other, "/metrics")[0] == 401 and curl(other, "/")[0] == 200, curl(other, "/metrics"))
+    pair = ("--cert", box.path("/etc/flyt/monitor/monitor.crt"), "--key", box.path("/etc/flyt/monitor/monitor.key"))
+    need(curl(other, "/metrics", *pair)[0] == 200, curl(other, "/metrics", *pair))
+    name = curl(other, "/", "--header", "Host: elsewhere")
+    need(name[0] == 421, name)
+    box.run("rm /etc/flyt/monitor/tokens && install -m 640 -g flyt-monitor /dev/null /etc/flyt/monitor/tokens && "
+            "systemctl reload flyt-monitor")
+    until(lambda: curl(other, "/metrics", *shown)[0] == 401, "a token that was taken back counts no more", 20)
 
 
 def monitor_shows(box):

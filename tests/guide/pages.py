@@ -7,7 +7,7 @@
     text    behind it: what the last command prints: each line is among its lines, in this order; … stands for anything
     others  (cuda, make, cmake, python): a file, whose name is in the comment that is its first line
 
-shows: guide: first-program, build-systems, operating, python: each command does what the page says
+shows: guide: first-program, build-systems, operating, monitoring, python: each command does what the page says
 shows: guide: docs/README.md names every page, links lead somewhere, docs/troubleshooting.md has messages that exist
 """
 import glob
@@ -117,6 +117,15 @@ def build_systems():
 @case
 def operating():
     follow("operating.md")
+
+
+@case
+def monitoring():
+    """Its program is the one of first-program.md."""
+    missing = [tool for tool in ("curl", "promtool") if not shutil.which(tool)]
+    if missing:
+        return f"{' and '.join(missing)} not installed"
+    follow("monitoring.md")
 
 
 @case

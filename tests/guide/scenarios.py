@@ -148,6 +148,9 @@ def source():
             return
         ok("nobody without TLS gets in any more", changed.refused_without_tls, boxes)
         worker = worker_on(boxes)
+        if reader.read("The monitor", "For other machines"):
+            ok("the monitor shows the cluster to other machines, and to nobody without a token or a certificate",
+               changed.monitor_for_others, boxes)
         reader.read("TLS", "Renewing certificates")
         ok("reload with a key that the daemon cannot read fails", changed.reload_without_key, boxes["vm1"])
         reader.read("Upgrading, and going back", only=("other sources",))
