@@ -204,18 +204,33 @@ struct gpu_running *gpu_begin(const char *kernel, const struct gpu_shape *shape,
     return w;
 }
 
+/* A tenth of a second from now. Time is counted in such pieces: a process that is stopped, or gets no processor, for a
+   minute begins only one of them, and its kernel has had no more time than that. */
+static struct timespec next_piece(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_REALTIME, &at);
+    at.tv_nsec += 100000000;
+    if (at.tv_nsec >= 1000000000)
+        at.tv_sec++, at.tv_nsec -= 1000000000;
+    return at;
+}
+
 int gpu_wait(struct gpu_running *w, double seconds)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
     const char *jit = getenv("FLYT_SOFTGPU_JIT");
     if (jit && !strcmp(jit, "always")) /* a launch compiles all that it runs, at once */
         seconds *= 10;
-    until.tv_sec += (time_t)seconds;
+    unsigned pieces = (unsigned)(seconds * 10);
     pthread_mutex_lock(&w->lock);
-    int late = 0;
-    while (!w->ended && !late)
-        late = pthread_cond_timedwait(&w->over, &w->lock, &until);
+    while (!w->ended && pieces) {
+        const struct timespec until = next_piece();
+        int late = 0;
+        while (!w->ended && !late)
+            late = pthread_cond_timedwait(&w->over, &w->lock, &until);
+        pieces--;
+    }
+    const bool late = !w->ended;
     pthread_mutex_unlock(&w->lock);
     if (late)
         sg_engine_cancel(gpu.engine, CUDA_ERROR_LAUNCH_TIMEOUT);
