@@ -108,24 +108,37 @@ static void work(const struct round *round, struct rank *r)
         r->status = comm_call(r->context, &barrier, clock_now() + CALL_MS * CLOCK_NS_PER_MS, r->error);
 }
 
-static void *nothing(void *unused) { return unused; }
+/* Waits up to ten seconds: a thread is still listed for a moment after pthread_join has returned. */
+static bool becomes(const char *folder, unsigned count)
+{
+    for (unsigned i = 0; i < 10000 && entries(folder) != count; i++)
+        usleep(1000);
+    return entries(folder) == count;
+}
 
-/* ThreadSanitizer starts a thread of its own beside the first one of a process. */
-static void start_a_thread(void)
+static void *listed(void *count)
+{
+    *(unsigned *)count = entries("/proc/self/task");
+    return NULL;
+}
+
+/* The entries of /proc/self/task of a process with one thread, beside which ThreadSanitizer starts one of its own. */
+static unsigned listed_alone(void)
 {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, nothing, NULL) == 0)
+    unsigned with_another = 0;
+    if (pthread_create(&thread, NULL, listed, &with_another) == 0)
         pthread_join(thread, NULL);
+    return becomes("/proc/self/task", with_another - 1) ? with_another - 1 : 0;
 }
 
 static enum end live(const struct round *round, unsigned number)
 {
-    start_a_thread();
+    const unsigned threads = listed_alone(), descriptors = entries("/proc/self/fd");
     const struct comm_settings links = { .interfaces = "lo", .channels = 2, .no_shared_memory = !round->shared_memory };
     struct world world = { .size = round->size };
     struct rank r = { .world = &world, .number = number };
     struct comm_store *store = NULL;
-    const unsigned threads = entries("/proc/self/task"), descriptors = entries("/proc/self/fd");
     r.status = comm_engine_create(&links, &world.engine, r.error);
     if (r.status == 0)
         r.status = comm_store_file(round->folder, &store, r.error);
@@ -148,7 +161,7 @@ static enum end live(const struct round *round, unsigned number)
     comm_engine_destroy(world.engine);
     if (r.status == -EBADMSG)
         return WRONG_RESULT;
-    if (entries("/proc/self/task") != threads || entries("/proc/self/fd") != descriptors ||
+    if (!becomes("/proc/self/task", threads) || entries("/proc/self/fd") != descriptors ||
         (__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check()))
         return LEAKED;
     return r.status < 0 ? FAILED : ENDED_WELL;
