@@ -106,6 +106,23 @@ void admin_handle_status(struct conn *conn, struct loop_call *call, void *object
     call_reply(call, &result);
 }
 
+void admin_handle_whoami(struct conn *conn, struct loop_call *call, void *object)
+{
+    struct cluster_session *session = session_of(conn);
+    admin_whoami_result result = {
+        .status = { CTL_OK, (char *)"" },
+        .name = session->who,
+        .role = session->hello.role,
+        .known = session->endpoint == ENDPOINT_LOCAL ? ADMIN_KNOWN_BY_SOCKET
+                 : conn_peer_certificate(conn)       ? ADMIN_KNOWN_BY_CERTIFICATE
+                                                     : ADMIN_KNOWN_BY_SECRET,
+        .encrypted = conn_encrypted(conn),
+        .cluster = session->cluster->name,
+    };
+    (void)object;
+    call_reply(call, &result);
+}
+
 void admin_handle_reload(struct conn *conn, struct loop_call *call, void *object)
 {
     char text[CTL_MAX_TEXT + 1] = "";

@@ -637,7 +637,8 @@ extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, 
     admin_handle_vm_now, admin_handle_migrate, admin_handle_move, admin_handle_moves, admin_handle_save,
     admin_handle_move_cancel,
     admin_handle_node_add, admin_handle_grouping, admin_handle_events, admin_handle_top, admin_handle_reload,
-    admin_handle_key_rotate, admin_handle_node_export, admin_handle_node_import, admin_handle_log;
+    admin_handle_key_rotate, admin_handle_node_export, admin_handle_node_import, admin_handle_log,
+    admin_handle_whoami;
 /* admin_log.c: pieces of logs that administrators wait for. */
 void log_came(struct cluster *, const struct node *, const node_log *);
 void logs_forget(struct cluster_session *);                       /* the asker has gone */

@@ -425,6 +425,7 @@ static const struct conn_method methods[CTL_LAST_PROCEDURE + 1] = {
     [CLIENT_LINK_TAKE] = { CLIENT, client_handle_link_take },
     [CLIENT_PART] = { CLIENT, client_handle_part },
     [ADMIN_STATUS] = { VIEWER, admin_handle_status },
+    [ADMIN_WHOAMI] = { VIEWER, admin_handle_whoami },
     [ADMIN_NODES] = { VIEWER, admin_handle_nodes },
     [ADMIN_NODE] = { OPERATOR, admin_handle_node }, /* REMOVE: ADMIN */
     [ADMIN_NODE_ADD] = { ADMIN, admin_handle_node_add },

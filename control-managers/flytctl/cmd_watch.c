@@ -90,6 +90,26 @@ int command_status(struct flytctl *ctl)
     return print_object(ctl, row, status_fields, COUNT(status_fields));
 }
 
+static const struct column whoami_fields[] = {
+    { "Cluster", "cluster", COLUMN_TEXT, NULL, 0 },
+    { "Name", "name", COLUMN_TEXT, NULL, 0 },
+    { "Role", "role", COLUMN_TEXT, NULL, 0 },
+    { "The role may", "may", COLUMN_TEXT, NULL, 0 },
+    { "Known by", "known_by", COLUMN_TEXT, NULL, 0 },
+    { "Encrypted", "encrypted", COLUMN_YES, NULL, 0 },
+};
+
+int command_whoami(struct flytctl *ctl)
+{
+    admin_whoami_result result;
+    int code = ask(ctl, ADMIN_WHOAMI, NULL, &result);
+    if (code)
+        return code;
+    json_t *row = row_whoami(&result);
+    protocol_free((xdrproc_t)xdr_admin_whoami_result, &result);
+    return print_object(ctl, row, whoami_fields, COUNT(whoami_fields));
+}
+
 int command_key_rotate(struct flytctl *ctl)
 {
     look_with(ctl, "flytctl events --kind key-changed");

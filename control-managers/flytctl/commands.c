@@ -30,6 +30,8 @@ static const struct option_row filter_options[] = {
 const struct command commands[] = {
     { NULL, "status", "", 0, 0, "", "Shows the cluster manager, its database, and what is in use", status_options,
       command_status },
+    { NULL, "whoami", "", 0, 0, "", "Shows your role at the cluster manager, and what the role may do", NULL,
+      command_whoami },
     { NULL, "top", "[KINDS]", 0, 1, "kinds",
       "Shows the cluster live: servers, nodes, gpus, vms or programs; keys page, sort and filter", top_options,
       command_top },

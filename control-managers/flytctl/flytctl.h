@@ -347,6 +347,7 @@ int command_comm_dump(struct flytctl *);
 void suggest_communicators(struct flytctl *, const char *begun);
 int command_usage(struct flytctl *), command_program_why(struct flytctl *);
 int command_gpu_list(struct flytctl *), command_describe(struct flytctl *);
+int command_whoami(struct flytctl *);
 int command_status(struct flytctl *), command_events(struct flytctl *), command_top(struct flytctl *),
     command_reload(struct flytctl *), command_key_rotate(struct flytctl *);
 int status_check(struct flytctl *); /* status --check; its exit statuses are not those above */

@@ -113,6 +113,21 @@ json_t *row_status(const admin_status_result *status)
     return row;
 }
 
+json_t *row_whoami(const admin_whoami_result *caller)
+{
+    static const char *const ways[] = { "unix socket", "certificate", "secret" };
+    json_t *row = json_object();
+    add(row, "cluster", json_text(caller->cluster));
+    add(row, "name", json_text(caller->name));
+    add(row, "role", json_text(protocol_role_name(caller->role)));
+    add(row, "may", json_text(caller->role == CTL_ROLE_ADMIN      ? "look, run the cluster, change who is in it"
+                              : caller->role == CTL_ROLE_OPERATOR ? "look, run the cluster"
+                                                                  : "look"));
+    add(row, "known_by", json_text((unsigned)caller->known < COUNT(ways) ? ways[caller->known] : "unknown"));
+    add(row, "encrypted", json_boolean(caller->encrypted));
+    return row;
+}
+
 static json_t *row_gpu(const admin_gpu *gpu)
 {
     static const char *const states[] = { "ready", "faulty", "recovering", "degraded" };

@@ -20,6 +20,7 @@ json_t *json_text(const char *);
 /* ---- rows ---- */
 
 json_t *row_status(const admin_status_result *);
+json_t *row_whoami(const admin_whoami_result *);
 json_t *row_node(const admin_node *);
 json_t *row_server(const admin_server *);
 json_t *row_vm(const admin_vm *);

@@ -367,7 +367,8 @@ def tables_fit_the_terminal():
 def from_another_machine():
     tcp = f"tcp://127.0.0.1:{bring_up.client}"
     ctl("-M", tcp, "status", expect=4)
-    ctl("-M", tcp, "-S", f"file:{work}/admin.secret", "status")
+    me = ctl("-M", tcp, "-S", f"file:{work}/admin.secret", "-A", "ann", "whoami", "--json")
+    need((me["name"], me["role"], me["known_by"]) == ("ann (from 127.0.0.1)", "admin", "secret"), me)
     ctl("status", environment=environment | {"FLYT_CLUSTER": tcp, "FLYT_CLUSTER_SECRET": "env:WORD",
                                              "WORD": "the administrators' secret"})
     ctl("-M", tcp, "-S", f"file:{write('wrong.secret', 'a guess')}", "status", expect=4)

@@ -6,6 +6,7 @@ shows: Operators: the audit trail has what was refused and who asked, also under
 shows: Operators: each line of the audit trail is as docs/json/audit.schema.json says; exports and reloads are in it,
   and what VMs, nodes and the keys of a reload were before, and are now
 shows: Operators: systemd's journal gets priorities; `flytctl status --check` speaks as monitoring expects it
+shows: Operators: flytctl whoami shows name, role and how the caller is known: socket, certificates of each role
 shows: limits: the cluster manager gives memory back when many connections have ended
 """
 import json
@@ -39,6 +40,7 @@ def bring_up():
     ca = path("ca")
     ctl("ca", "create", ca)
     for role, name, *more in (("cluster", "main", "--host", "127.0.0.1"), ("admin", "ann"), ("operator", "oscar"),
+                              ("viewer", "vera"),
                               ("client", "alpha"), ("node", "n1")):
         ctl("ca", "issue", ca, role, name, *more, "--out", path("tls"))
     write("cluster.conf", cluster_config(work, (node, client), more=f'log = {{ audit = "{work}/audit.log"; }};',
@@ -173,6 +175,13 @@ def who_it_was():
     there = ["--manager", f"tcp://127.0.0.1:{bring_up.client}", "--tls", path("tls"), "--as"]
     ctl(*there, "ann", "node", "undrain", "n1")
     need('by ann; ' in audited("node-undrained"), audited("node-undrained"))
+    seen = [ctl(*where, name, "whoami", "--json") for where, name in
+            ((["--as"], "bob"), (there, "ann"), (there, "oscar"), (there, "vera"))]
+    need([(row["name"], row["role"], row["may"], row["known_by"], row["encrypted"]) for row in seen] ==
+         [(f"bob ({me})", "admin", "look, run the cluster, change who is in it", "unix socket", False),
+          ("ann", "admin", "look, run the cluster, change who is in it", "certificate", True),
+          ("oscar", "operator", "look, run the cluster", "certificate", True),
+          ("vera", "viewer", "look", "certificate", True)], seen)
     # An operator runs the cluster: node and GPU servers, not who is in it.
     ctl(*there, "oscar", "node", "drain", "n1")
     need('by oscar; ' in audited("node-drained"), audited("node-drained"))
