@@ -186,7 +186,7 @@ struct session {
     struct objects { struct tree names; uint64_t count, last, placed; } objects[KINDS];       /* object.c */
     uint64_t           order;
     struct list        ready;                         /* streams whose first deferred call is worth a try: deferred.c */
-    /* those that wait for room on lanes, for room in the driver, and for things of their own */
+    /* streams that wait for room on lanes, for room in the driver, and for something else */
     struct list        congested, crowded, starved;
     struct crowd       crowd;
     struct list        late;                          /* what waits for deferred calls: late.c; the oldest first */
@@ -207,7 +207,7 @@ struct session {
     struct lanes      *lanes;                         /* NULL: none are offered */
     struct comms *comms;                              /* communicators; NULL: none are offered */
     struct links      *links;                         /* to workers of other sessions; NULL: none are offered */
-    /* What only a few files look into, always there: a change of theirs compiles those files alone. */
+    /* Never NULL. Only a few files see inside these, so a change of one compiles only those files. */
     struct shares     *shares;
     struct events     *events;
     struct host_functions *host_functions;
@@ -225,8 +225,8 @@ struct session {
 /* Makes a channel of a lane's connection, whose hello has been read, and takes fd over if it succeeds. fd -1: there
    is none any more; context is to be freed. */
 typedef int lanes_open_function(int fd, void *context, rpc_channel **out, char *error);
-/* The way of a client, to another server, whose address (a URI) says whether TLS is spoken and with whom. Takes fd
-   over; says `hello` before anything else. Waits until `deadline`. 0 or -errno. */
+/* Connects to another server as a client does. Its address is a URI, which says whether to use TLS, and which
+   certificate to expect. Takes fd over, sends `hello` first, and waits until `deadline` at most. 0 or -errno. */
 typedef int lanes_depart_function(int fd, const char *address, const uint8_t *hello, size_t size, uint64_t deadline,
                                   rpc_channel **out, char *error);
 struct lanes_ways { lanes_open_function *open; lanes_depart_function *depart; };

@@ -192,7 +192,7 @@ static const char help[] =
     "    --query-compute-apps=FIELDS\n"
     "                             of each program: timestamp, gpu_name, gpu_uuid, gpu_bus_id, pid, process_name (or\n"
     "                             name), used_gpu_memory (or used_memory)\n"
-    "    --format=csv             of the last two, and needed there; noheader and nounits leave these away\n"
+    "    --format=csv             the form of these two queries, which need it; noheader and nounits leave these out\n"
     "    -i, --id=GPU,...         only these GPUs: index, UUID, or PCI address\n"
     "    -l, --loop=SECONDS       again and again (5 s unless given)\n"
     "    -d, --delay=SECONDS      of dmon and pmon: the time between two looks (1 s unless given)\n"
