@@ -5,9 +5,9 @@
 
 all: every machine at each point; else those that took most thought.
 
-shows: moving: between machines with network addresses of their own; a cut of two seconds at any point is a delay,
-   whoever is cut off; after a longer one the program is on exactly one server, or has error 46 where only the one that
-   is cut off had its session
+shows: moving: between machines with network addresses of their own, by which nodes are named, too; a cut of two seconds
+   at any point is a delay, whoever is cut off; after a longer one the program is on exactly one server, or has error 46
+   where only the one that is cut off had its session
 """
 import os
 import shutil
@@ -82,7 +82,8 @@ def begun(cluster, point):
     hold.at(point)
     here = cluster.node_of(program)
     there = next(row["name"] for row in cluster.listed("node", "list") if row["name"] != here)
-    moving = cluster.begin("program", "migrate", str(program.id), "--to", there)
+    moving = cluster.begin("migrate", "--ip", VM, "--client-id", str(program.id), "--dst-node",
+                           cluster.machines[there].address)
     hold.reached(point)
     return hold, program, moving, {"source": here, "target": there}
 

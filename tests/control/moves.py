@@ -16,6 +16,8 @@ shows: moving: an operator moves, suspends and saves, and changes no share; a vi
 shows: moving: server stop --force ends either server of a program that moves, and it is said which
 shows: moving: while the resource DB does not answer moves, suspensions and changes of shares are refused within
    seconds, and the program is not touched (check-long)
+shows: policies: with elastic.policy = act real programs move to even the load, and to make room for the first in the
+   queue (check-long)
 shows: moving: what cannot be is refused by name, with its exit status, and the program goes on: unknown and full
    targets, its own GPU, a drained node, a second move, a program that cannot move or does not come to rest
 """
@@ -498,11 +500,42 @@ def certificates():
         roles(cluster)
 
 
+def policies():
+    """With elastic.policy = act real programs move because nobody else has room, or because loads are uneven."""
+    with Cluster() as cluster:
+        path = f"{cluster.dir}/etc/cluster-manager.conf"
+        write(path, read(path) + 'elastic = { policy = "act"; pause = 5.0; margin = 10; };\n'
+              'placement = { policy = "spread"; };\n')
+        cluster.kill("cluster-manager")()
+        until(lambda: [row["state"] for row in cluster.rows("node", "list")] == ["up"] * 2, "the nodes are back")
+        # Each program has a server of its own, with a quarter of this.
+        cluster.run("vm", "set", "local", "--grouping", "off", "--sms", "4", "--memory", "128M")
+        a, b = Program(cluster), Program(cluster)
+        assert cluster.place(a)[0] != cluster.place(b)[0]
+        cluster.run("program", "migrate", str(a.id), "--to", cluster.place(b)[0])
+        until(lambda: cluster.place(a)[0] != cluster.place(b)[0], "the policy evens the load", 20)
+        assert [row["by"] for row in cluster.rows("move", "list")] == ["root", "policy"]
+        a.goes_on()
+        b.goes_on()
+        ok("elastic.policy = act: a real program moves off a GPU that another one uses")
+        # All four SMs of a GPU: none is free.
+        cluster.run("vm", "set", "local", "--sms", "16", "--wait", "in-line")
+        c = Program(cluster)
+        assert cluster.place(a)[0] == cluster.place(b)[0] != cluster.place(c)[0]
+        assert cluster.rows("move", "list")[-1]["by"] == "policy"
+        for program in (a, b, c):
+            program.goes_on()
+            program.end()
+        ok("elastic.policy = act: programs move so that the first in the queue has a whole GPU")
+
+
 def main():
     moves()
     groups()
     wires()
     certificates()
+    if ALL:
+        policies()
 
 
 if __name__ == "__main__":
