@@ -38,7 +38,7 @@ $(BUILD)/tests/control_groups_rests: $(addprefix tests/control/,groups_rests.py 
     $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	$(call script,tests/control/groups_rests.py $(BIN) build/cuda/moved_ring)
 TESTS += $(if $(findstring thread,$(FLAVOUR)),,$(BUILD)/tests/control_groups_rests@sleeps)
-LONG_TESTS += "$(BUILD)/tests/control_groups_rests suspends@sleeps" "$(BUILD)/tests/control_groups_rests resumes@sleeps"
+LONG_TESTS += $(foreach w,suspends resumes saves,"$(BUILD)/tests/control_groups_rests $w@sleeps,900")
 $(BUILD)/tests/control_groups_random: $(addprefix tests/control/,groups_random.py moves_killed.py moves.py) \
     tests/lib/testlib.py build/cuda/moved_stripes | $(BIN)/flyt-local $(BIN)/flytctl $(BIN)/flyt-run \
     $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so

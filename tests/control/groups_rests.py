@@ -1,22 +1,27 @@
 #!/usr/bin/env python3
 """Programs that share memory are suspended, resumed and saved together; TAP on stdout.
 
-    groups_rests.py BIN PROGRAM [suspends|resumes]
+    groups_rests.py BIN PROGRAM [suspends|resumes|saves]
 
-suspends, resumes: everybody is killed at each point of that; else those that took most thought.
+suspends, resumes, saves: everybody is killed at each point of that; else those that took most thought.
 
 shows: suspending: three programs of a VM that have memory and events of each other are suspended and resumed on two
    nodes, by one order of an administrator each, and count on; meanwhile they wait, and their share is free; without
    --together they stay as they are, and it is said why; without room they stay suspended
 shows: suspending: whoever is killed whenever a group is suspended or resumed, the programs that live are all running at
-   one server, or all suspended and can be resumed, or have error 46 where their server had them alone. What shared
-   memory with one that was killed while it was suspended stays suspended, by name
+   one server, or all suspended and can be resumed, or have error 46 where their server had them alone. So it is for
+   whoever is killed while they are suspended. What shared memory with a program that was killed then stays suspended,
+   by name
 shows: checkpoints: programs that share memory are saved together, also with the changes alone; none has a file where
    one of them cannot write its own
+shows: checkpoints: whoever is killed whenever a group is saved, the programs that live run on at their server, or have
+   error 46 where that was killed. Before the decision no file has its name; behind it, each program that lives has a
+   whole one, and nothing else is left in the folder
 """
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -26,12 +31,16 @@ import moves_killed  # noqa: E402
 from moves import Cluster, Hold  # noqa: E402
 from testlib import Failed, ok, read, story, until  # noqa: E402
 
-SUSPENDS, RESUMES = sys.argv[3:] == ["suspends"], sys.argv[3:] == ["resumes"]
 LOST = moves_killed.LOST
-SUSPENDING = ("taken", "shut", "sealed", "permitted", "moved")
-RESUMING = ("taken", "shut", "sealed", "permitted", "moved")
-SOME_SUSPENDING = {("client-manager", "permitted"), ("member", "shut"), ("source", "sealed")}
-SOME_RESUMING = {("client-manager", "permitted"), ("target", "sealed")}
+LEAVING = ("taken", "resting", "shut", "copying", "sealed", "permitted", "moved")
+POINTS = {"suspend": LEAVING, "resume": tuple(point for point in LEAVING if point != "resting"), "checkpoint": LEAVING}
+# first: the program that stands at the point; member: another one. source, target: the programs' workers at that GPU
+# server; server: that whole server.
+PARTIES = {action: ("first", "member", "client-manager", "cluster-manager", end, "server", f"{end}-node")
+           for action, end in (("suspend", "source"), ("resume", "target"), ("checkpoint", "source"))}
+SOME = {("suspend", "client-manager", "permitted"), ("suspend", "member", "shut"), ("suspend", "source", "sealed"),
+        ("resume", "client-manager", "permitted"), ("resume", "target", "sealed"), ("checkpoint", "first", "copying")}
+ALL = {"suspends": "suspend", "resumes": "resume", "saves": "checkpoint"}.get(" ".join(sys.argv[3:]))
 
 
 class Ring(groups.Ring):
@@ -179,22 +188,38 @@ def settle(cluster, command):
     return said[0] + said[1]
 
 
-def held(cluster, party, point, resumes):
-    """The ring, after somebody was killed while its first program was held there."""
-    hold = Hold(cluster)
-    ring = Ring(cluster, 3, hold)
-    if resumes:
-        ring.rest()
-    hold.at(point)
-    command = cluster.begin("program", "resume" if resumes else "suspend", str(ring.all[0].id), "--together")
-    hold.reached(point)
-    move = next(row for row in cluster.rows("move", "list") if not row["ended"] and row["program"] == ring.all[0].id)
-    back = moves_killed.hit(cluster, "program" if party == "member" else party, ring.all[1], move)
-    hold.let_go(point)
-    back()
-    settle(cluster, command)
-    shutil.rmtree(hold.folder)
-    return ring
+def strike(cluster, party, ring, move):
+    """Kills it. A function that brings back what comes back."""
+    if party in ("first", "member"):
+        return moves_killed.hit(cluster, "program", ring.all[party == "member"], move)
+    if party == "server":
+        row = next(row for row in cluster.rows("server", "list") if row["id"] == (move["target"] or move["source"]))
+        os.kill(row["pid"], signal.SIGKILL)
+        return lambda: None
+    return moves_killed.hit(cluster, party, ring.all[1], move)
+
+
+class Held:
+    """A ring, after somebody was killed while its first program was held at that point."""
+
+    def __init__(self, cluster, action, party, point):
+        self.hold = Hold(cluster)
+        self.ring = Ring(cluster, 3, self.hold)
+        self.folder = os.path.join(self.ring.folder, "saved")
+        os.mkdir(self.folder)
+        if action == "resume":
+            self.ring.rest()
+        self.hold.at(point)
+        file = [os.path.join(self.folder, "file")] if action == "checkpoint" else []
+        command = cluster.begin("program", action, str(self.ring.all[0].id), *file, "--together")
+        self.hold.reached(point)
+        move = next(row for row in cluster.rows("move", "list")
+                    if not row["ended"] and row["program"] == self.ring.all[0].id)
+        back = strike(cluster, party, self.ring, move)
+        self.hold.let_go(point)
+        back()
+        settle(cluster, command)
+        shutil.rmtree(self.hold.folder)
 
 
 def lost(ring):
@@ -227,63 +252,85 @@ def running(ring):
     return f"running on {node}"
 
 
-def expected(party, point, resumes):
+def is_decided(point):
+    return point in ("permitted", "moved")
+
+
+def expected(action, party, point):
     """None: it depends on who was first."""
-    decided = point in ("permitted", "moved")
-    before, after = ("suspended", "running") if resumes else ("running", "suspended")
+    decided = is_decided(point)
+    before, after = {"suspend": ("running", "suspended"), "resume": ("suspended", "running"),
+                     "checkpoint": ("running", "running")}[action]
     if party in ("source-node", "target-node"):
         return after
     if party == "cluster-manager":
         return after if point != "taken" else None
-    if party == "source":
-        return after if decided else "lost"
-    if party == "target":
-        return "lost" if decided else before
+    if party in ("source", "target", "server"):
+        if action == "resume":
+            return "lost" if decided else before
+        return after if decided and action == "suspend" else "lost"
     return after if decided else before
 
 
-def cell(cluster, party, point, resumes):
-    ring = held(cluster, party, point, resumes)
-    expects = expected(party, point, resumes)
+def files(cluster, held, party, point):
+    """Of those that live, all or none; of one that was killed, perhaps. Nothing else is in the folder."""
+    first, *others = held.ring.all
+    own = {first: "file", **{other: f"file.{other.id}" for other in others}}
+    names = set(os.listdir(held.folder))
+    assert names <= set(own.values()), names
+    living = {own[member] for member in held.ring.living()}
+    assert living <= names or not living & names, names
+    if party not in ("cluster-manager", "source", "server"):
+        assert bool(living & names) == (is_decided(point) or party == "source-node"), (names, party, point)
+    for name in names:
+        assert json.loads(cluster.run("--json", "checkpoint", "show", os.path.join(held.folder, name)))["hashed"]
+    return f", {len(names)} files"
+
+
+def cell(cluster, action, party, point):
+    held = Held(cluster, action, party, point)
+    ring, expects = held.ring, expected(action, party, point)
+    what = files(cluster, held, party, point) if action == "checkpoint" else ""
     if expects == "lost":
-        what = lost(ring)
+        what = lost(ring) + what
     else:
         until(lambda: len(ring.states()) == 1 and (not expects or ring.states() == {expects}),
               lambda: f"all of them are {expects or 'the same'}: {ring.states()}", 40)
-        what = suspended(cluster, ring, party) if ring.states() == {"suspended"} else running(ring)
+        what = (suspended(cluster, ring, party) if ring.states() == {"suspended"} else running(ring)) + what
     gone(cluster)
-    ok(f"killed at {point} of {'resume' if resumes else 'suspend'}: {party}: all that live are {what}")
+    ok(f"killed at {point} of {action}: {party}: all that live are {what}")
 
 
 def killed(cluster):
-    for party in ("client-manager", "cluster-manager", "member", "source", "source-node"):
-        for point in SUSPENDING:
-            if SUSPENDS or (not RESUMES and (party, point) in SOME_SUSPENDING):
-                cell(cluster, party, point, False)
-    for party in ("client-manager", "cluster-manager", "member", "target", "target-node"):
-        for point in RESUMING:
-            if (party, point) == ("target", "taken"):
-                continue  # nobody is there yet
-            if RESUMES or (not SUSPENDS and (party, point) in SOME_RESUMING):
-                cell(cluster, party, point, True)
+    for action, points in POINTS.items():
+        for party in PARTIES[action]:
+            for point in points:
+                if action == "resume" and party in ("target", "server") and point == "taken":
+                    continue  # nobody is there yet
+                if ALL == action or (not ALL and (action, party, point) in SOME):
+                    cell(cluster, action, party, point)
 
 
-def in_between(cluster):
+def in_between(cluster, party):
     """Killed while they are suspended."""
     ring = Ring(cluster, 3)
     ring.rest()
-    ring.all[1].process.kill()
-    ring.all[1].process.wait()
-    until(lambda: len(cluster.rows("program", "list")) == 2, "it is gone", 40)
-    what = suspended(cluster, ring, "member")
+    if party in ("first", "member"):
+        strike(cluster, party, ring, None)
+        until(lambda: len(cluster.rows("program", "list")) == 2, "it is gone", 40)
+    else:
+        cluster.kill(party)()
+        until(lambda: cluster.command("program", "list").returncode == 0 and ring.states() == {"suspended"} and
+              all(row["state"] == "up" for row in cluster.rows("node", "list")), "it is there again", 40)
+    what = suspended(cluster, ring, "")
     gone(cluster)
-    ok(f"killed while they are suspended: member: the others are {what}")
+    ok(f"killed while they are suspended: {party}: all that live are {what}")
 
 
 def main():
     with Cluster() as cluster:
         cluster.run("vm", "set", "local", "--grouping", "on")
-        if not SUSPENDS and not RESUMES:
+        if not ALL:
             ring = Ring(cluster, 3)
             back_and_forth(cluster, ring)
             as_documented(cluster, ring)
@@ -291,7 +338,10 @@ def main():
             saved(cluster, ring)
             ring.end()
             gone(cluster)
-            in_between(cluster)
+            in_between(cluster, "member")
+        if ALL == "suspend":
+            for party in ("first", "client-manager", "cluster-manager", "node-1", "node-2"):
+                in_between(cluster, party)
         killed(cluster)
 
 

@@ -122,7 +122,9 @@ class Cluster(Local):
         return done.stdout + done.stderr
 
     def rows(self, *words):
-        rows = json.loads(self.run("--json", *words))
+        done = self.command("--json", *words)
+        assert done.returncode == 0, (words, done)
+        rows = json.loads(done.stdout)        # stderr may say that an answer is late, say
         return rows if isinstance(rows, list) else next(value for value in rows.values() if isinstance(value, list))
 
     def kinds(self):

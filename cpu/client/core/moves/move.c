@@ -81,6 +81,8 @@ int move_contents(struct move *move)
         code = client_kinds[kind].contents ? client_kinds[kind].contents(move) : CORE_OK;
         if (code)
             move_refuse(move, code, "the contents of %s could not be copied (error %d)", client_kinds[kind].name, code);
+        if (kind == KIND_ALLOCATION)
+            move_hold("copying");
     }
     move_go(move, end);
     int ended = move_stream_end(move);

@@ -66,6 +66,7 @@ static int stream_ends(struct move *move, core_context *c, core_stream stream, u
 int move_streams_end(struct move *move, uint64_t until, uint64_t limit)
 {
     int code = CORE_OK;
+    move_hold("resting");
     context_settle_promises();
     for (core_context *c = context_next(NULL); c && !code; c = context_next(c)) {
         core_stream *streams;
