@@ -1,6 +1,6 @@
 /*
- * code_again.c: what is asked of the two servers of a move for a module and for a function: see code_move.h. At rest, or
- * while the program goes on.
+ * code_again.c: what is asked of the two servers of a move for a module and for a function: see code_move.h. At rest,
+ * or while the program goes on.
  */
 #include <stdatomic.h>
 #include <stdlib.h>

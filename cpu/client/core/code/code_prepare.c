@@ -5,9 +5,9 @@
  * new server unloads; what it has loaded since, is loaded at rest.
  *
  * The mover's thread does all of it. The bytes of an image are the program's, which may unmap them as soon as it has
- * removed the image: so they are read under image->load alone, and in parts, since a thread that uses code of this image
- * for the first time waits for that lock. No other lock of an image or a context is held meanwhile, and none is held
- * while the new server loads.
+ * removed the image: so they are read under image->load alone, and in parts, since a thread that uses code of this
+ * image for the first time waits for that lock. No other lock of an image or a context is held meanwhile, and none is
+ * held while the new server loads.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -189,7 +189,8 @@ int code_prepare(struct move *move)
     int code = prepared && list_modules(move->ahead, prepared) ? kernel_heap_prepare(move) : CORE_OUT_OF_MEMORY;
     for (size_t i = 0; !code && i < prepared->count; i++)
         code = module_prepare(move, &prepared->modules[i]);
-    return code ? move_refuse(move, code, "its code could not be prepared at the new server (error %d)", code) : CORE_OK;
+    return code ? move_refuse(move, code, "its code could not be prepared at the new server (error %d)", code)
+                : CORE_OK;
 }
 
 void code_prepared_free(struct move_ahead *ahead)

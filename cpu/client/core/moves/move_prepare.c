@@ -1,14 +1,14 @@
 /*
  * move_prepare.c: what a move does while the program goes on, so that it stands still for no longer than what it has
  * written lately takes to copy (docs/moving.md, "Rounds"). The new server makes the contexts, and loads the modules
- * (code_prepare.c). Then it maps the memory of the contexts' heaps, and is given what is in it. Meanwhile the old server
- * notes which memory is written (WATCH). What has been written goes again, and so on, until it is little, or does not
- * become less. At rest the old server is asked once more. Where memory goes without being copied, or nobody notes what
- * is written, only the modules are loaded.
+ * (code_prepare.c). Then it maps the memory of the contexts' heaps, and is given what is in it. Meanwhile the old
+ * server notes which memory is written (WATCH). What has been written goes again, and so on, until it is little, or
+ * does not become less. At rest the old server is asked once more. Where memory goes without being copied, or nobody
+ * notes what is written, only the modules are loaded.
  *
- * Nothing that the program has depends on any of this. Modules that it loads or unloads later, and memory that is mapped
- * at the old server later, or given back, are compared at rest. If anything fails here, the new server's connection
- * ends, as at any other step.
+ * Nothing that the program has depends on any of this. Modules that it loads or unloads later, and memory that is
+ * mapped at the old server later, or given back, are compared at rest. If anything fails here, the new server's
+ * connection ends, as at any other step.
  *
  * Of the memory only the heaps (cudaMalloc): memory of pools and of handles, arrays and variables are copied at rest.
  * The mover's thread does all of it.

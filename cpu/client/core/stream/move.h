@@ -174,8 +174,8 @@ int  code_restore(struct move *);
 int  code_contents(struct move *);
 void code_moved(struct move *, bool moved);
 int  functions_restore(struct move *);
-/* While the program goes on (code_prepare.c): the new server loads the modules of the contexts of move->ahead, and looks
-   up their functions. 600: the program has removed an image that was being sent. */
+/* While the program goes on (code_prepare.c): the new server loads the modules of the contexts of move->ahead, and
+   looks up their functions. 600: the program has removed an image that was being sent. */
 int  code_prepare(struct move *);
 void code_prepared_free(struct move_ahead *);          /* NULL is allowed */
 int  allocations_contents(struct move *);

@@ -1,7 +1,7 @@
 /*
- * move_ahead.h: what the new server of a move has already when the program comes to rest (move_prepare.c): contexts, the
- * memory of their heaps, and modules; and what of the memory has been written at the old server since it was copied.
- * The mover's thread alone uses it.
+ * move_ahead.h: what the new server of a move has already when the program comes to rest (move_prepare.c): contexts,
+ * the memory of their heaps, and modules; and what of the memory has been written at the old server since it was
+ * copied. The mover's thread alone uses it.
  */
 #ifndef FLYT_CLIENT_CORE_MOVE_AHEAD_H
 #define FLYT_CLIENT_CORE_MOVE_AHEAD_H
