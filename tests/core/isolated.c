@@ -2,9 +2,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 void isolated_failed(const char *what, const char *file, int line)
@@ -25,6 +29,53 @@ static void folder_remove(const char *path)
     rmdir(path);
 }
 
+enum { LOOKS_EVERY_MS = 10, PIECE_MS = 100 };
+
+static unsigned long milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (unsigned long)now.tv_sec * 1000 + (unsigned long)now.tv_nsec / 1000000;
+}
+
+static bool has_ended(pid_t child)
+{
+    siginfo_t info = { .si_pid = 0 };
+    return waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == child;
+}
+
+/* Takes what there is to read; what does not fit is lost. False: the other end is closed. */
+static bool keep(int printed, char *output, unsigned long size, unsigned long *at)
+{
+    char lost[4096];
+    const bool fits = *at + 1 < size;
+    const ssize_t got = fits ? read(printed, output + *at, size - 1 - *at) : read(printed, lost, sizeof lost);
+    if (got > 0 && fits)
+        *at += (unsigned long)got;
+    return got > 0;
+}
+
+/* Keeps what the child prints until it ends, or kills it behind the limit. The time between two looks counts as a
+   piece at most: where everything is stopped for a minute or gets no processor, the child has had no minute, either. */
+static void await(pid_t child, unsigned limit, int printed, char *output, unsigned long size)
+{
+    struct pollfd pipe = { .fd = output ? printed : -1, .events = POLLIN };
+    unsigned long at = 0, spent = 0, before = milliseconds();
+    while (pipe.fd >= 0 || !has_ended(child)) {
+        if (poll(&pipe, 1, LOOKS_EVERY_MS) > 0 && !keep(printed, output, size, &at))
+            pipe.fd = -1;
+        const unsigned long now = milliseconds();
+        spent += now - before < PIECE_MS ? now - before : PIECE_MS;
+        before = now;
+        if (spent > limit * 1000UL) {
+            kill(child, SIGALRM);
+            break;
+        }
+    }
+    if (output)
+        output[at] = 0;
+}
+
 int isolated_output(void (*test)(void), unsigned limit, char *output, unsigned long size)
 {
     char folder[] = "/tmp/flyt-test-XXXXXX";
@@ -34,7 +85,6 @@ int isolated_output(void (*test)(void), unsigned limit, char *output, unsigned l
         return -1;
     pid_t child = fork();
     if (!child) {
-        alarm(limit);
         setenv("TEST_FOLDER", folder, 1);
         if (output) {
             dup2(ends[1], 1);
@@ -46,12 +96,7 @@ int isolated_output(void (*test)(void), unsigned limit, char *output, unsigned l
         exit(0);
     }
     close(ends[1]);
-    unsigned long at = 0;
-    ssize_t got;
-    while (output && at + 1 < size && (got = read(ends[0], output + at, size - 1 - at)) > 0)
-        at += (unsigned long)got;
-    if (output)
-        output[at] = 0;
+    await(child, limit, ends[0], output, size);
     close(ends[0]);
     int status;
     waitpid(child, &status, 0);

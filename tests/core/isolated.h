@@ -5,8 +5,8 @@
 #ifndef TESTS_CORE_ISOLATED_H
 #define TESTS_CORE_ISOLATED_H
 
-/* Runs it, with a folder of its own in $TEST_FOLDER that is removed afterwards, for `limit` seconds at the most. Its
-   exit status, or 128 + signal. */
+/* Runs it, with a folder of its own in $TEST_FOLDER that is removed afterwards, for `limit` seconds at the most, in
+   which time that this process is stopped does not count. Its exit status, or 128 + signal. */
 int isolated(void (*test)(void), unsigned limit);
 /* What it wrote to stderr and stdout goes to output, which is shown if it failed. */
 int isolated_output(void (*test)(void), unsigned limit, char *output, unsigned long size);
