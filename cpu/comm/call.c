@@ -119,18 +119,6 @@ static uint64_t out_count(const struct comm_context *c, const struct comm_call *
     return call->kind == COMM_REDUCE_SCATTER && call->counts ? call->counts[c->settings.rank] : call->count;
 }
 
-int comm_context_register(struct comm_context *c, const void *memory, uint64_t size)
-{
-    return c->settings.registers && c->linked && memory && size ? comm_engine_register(c->settings.engine, memory, size)
-                                                                : 0;
-}
-
-void comm_context_unregister(struct comm_context *c, const void *memory, uint64_t size)
-{
-    if (c->settings.registers && c->linked && memory && size)
-        comm_engine_unregister(c->settings.engine, memory, size);
-}
-
 /* How many bytes of this rank's buffers a call uses. The places of an uneven one are not known here: 0. */
 static void buffer_sizes(const struct comm_context *c, const struct comm_call *call, const struct comm_plan *plan,
                          uint64_t sizes[COMM_BUFFERS])

@@ -18,6 +18,7 @@
 #include "cpu/comm/near.h"
 #include "cpu/comm/plan/plan.h"
 #include "cpu/comm/reduce/reduce.h"
+#include "cpu/comm/sided.h"
 #include "cpu/comm/store/store.h"
 #include "cpu/common/comm_book.h"
 

@@ -1,6 +1,7 @@
-/* context.h: what the files of this folder share: comm.c, the context; call.c, its calls; run.c, a plan that is under
-   way; exchange.c, messages that belong together; near.c, ranks of one process; trace.c, what was called; note.c, what
-   stands for a call; agree.c, the table of the network. */
+/* context.h: what the files of this folder share: comm.c, the context; connect.c, how it connects, and messages between
+   two ranks; call.c, its calls; run.c, a plan that is under way; exchange.c, messages that belong together; near.c,
+   ranks of one process; trace.c, what was called; note.c, what stands for a call; agree.c, the table of the network;
+   sided.c, sides.c, window.c, one-sided operations (sides.h). */
 #ifndef FLYT_COMM_CONTEXT_H
 #define FLYT_COMM_CONTEXT_H
 
@@ -36,6 +37,7 @@ struct comm_context {
     bool                         linked;        /* to a rank or more; the calling thread's */
     struct comm_trace           *trace;
     struct comm_near            *near;          /* NULL: none; held */
+    struct comm_sides           *sides;         /* NULL: it takes no one-sided operations */
     struct comm_peer             peers[];
 };
 
@@ -54,6 +56,16 @@ int comm_context_register(struct comm_context *, const void *memory, uint64_t si
 void comm_context_unregister(struct comm_context *, const void *memory, uint64_t size);
 /* Connects with the ranks that are wanted and not connected yet; else -errno, and the context has failed. */
 int  comm_context_connect(struct comm_context *, const bool *wanted, uint64_t deadline, char *error);
+
+/* ---- exchange.c ---- */
+
+struct comm_posting {
+    struct comm_message message;                /* to or from another rank, which is connected */
+    struct comm_name    name;
+};
+/* All are under way at a time. Waits until all are complete. 0, or why the context has failed; -ENOMEM: nothing was
+   posted. */
+int comm_exchange_all(struct comm_context *, const struct comm_posting *, unsigned count, uint64_t deadline);
 
 /* ---- trace.c ---- */
 

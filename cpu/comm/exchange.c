@@ -1,7 +1,7 @@
 /*
- * exchange.c: messages that belong together (comm_exchange). All are posted, then the caller waits until all are
- * complete; also when one has failed, for until then memory of the caller is in use. A failure ends the context, and
- * with it all transfers.
+ * exchange.c: messages that belong together (comm_exchange, comm_exchange_all). All are posted, then the caller waits
+ * until all are complete; also when one has failed, for until then memory of the caller is in use. A failure ends the
+ * context, and with it all transfers.
  */
 #include "cpu/comm/context.h"
 #include "cpu/comm/note.h"
@@ -52,11 +52,12 @@ static void part_over(struct exchange_part *part, int status)
 
 static void part_done(struct comm_transfer *t) { part_over(t->context, t->status); }
 
-static void part_post(struct comm_exchange *x, struct exchange_part *part)
+static void part_post(struct comm_exchange *x, struct exchange_part *part, const struct comm_posting *posting)
 {
-    const struct comm_message *m = part->message;
-    struct comm_peer *peer = &x->context->peers[m->peer];
-    part->t = (struct comm_transfer){ .name = { COMM_MESSAGE_SPACE, m->sends ? ++peer->sent : ++peer->received },
+    const struct comm_message *m = &posting->message;
+    part->of = x;
+    part->message = m;
+    part->t = (struct comm_transfer){ .name = posting->name,
                                       .memory = m->memory,
                                       .size = m->size,
                                       .done = part_done,
@@ -114,7 +115,7 @@ static void wait_for(struct comm_exchange *x, uint64_t deadline)
     pthread_mutex_unlock(&x->lock);
 }
 
-static int carry_out(struct comm_context *c, const struct comm_message *list, unsigned count, uint64_t deadline)
+int comm_exchange_all(struct comm_context *c, const struct comm_posting *list, unsigned count, uint64_t deadline)
 {
     struct comm_exchange *x = calloc(1, sizeof *x + count * sizeof *x->parts);
     if (!x)
@@ -125,23 +126,36 @@ static int carry_out(struct comm_context *c, const struct comm_message *list, un
     unsigned registered = 0;
     int status = 0;
     while (registered < count && status == 0) {
-        status = comm_context_register(c, list[registered].memory, list[registered].size);
+        status = comm_context_register(c, list[registered].message.memory, list[registered].message.size);
         registered += status == 0;
     }
-    for (unsigned i = 0; i < count && status == 0; i++) {
-        x->parts[i].of = x;
-        x->parts[i].message = &list[i];
-        if (list[i].peer != c->settings.rank)
-            part_post(x, &x->parts[i]);
-    }
+    for (unsigned i = 0; i < count && status == 0; i++)
+        part_post(x, &x->parts[i], &list[i]);
     wait_for(x, deadline);
     status = status ? status : x->status;
     while (registered-- > 0)
-        comm_context_unregister(c, list[registered].memory, list[registered].size);
+        comm_context_unregister(c, list[registered].message.memory, list[registered].message.size);
     pthread_cond_destroy(&x->changed);
     pthread_mutex_destroy(&x->lock);
     free(x);
     return status < 0 ? comm_context_reason(c, status) : 0;
+}
+
+/* Those between ranks: the n-th that is sent to a rank is the n-th that it receives. */
+static int carry_out(struct comm_context *c, const struct comm_message *list, unsigned count, uint64_t deadline)
+{
+    struct comm_posting *postings = calloc(count + 1, sizeof *postings);
+    unsigned posted = 0;
+    for (unsigned i = 0; postings && i < count; i++) {
+        struct comm_peer *peer = &c->peers[list[i].peer];
+        if (list[i].peer == c->settings.rank)
+            continue;
+        const uint64_t number = list[i].sends ? ++peer->sent : ++peer->received;
+        postings[posted++] = (struct comm_posting){ list[i], { COMM_MESSAGE_SPACE, number } };
+    }
+    const int status = postings ? comm_exchange_all(c, postings, posted, deadline) : -ENOMEM;
+    free(postings);
+    return status;
 }
 
 static void trace(struct comm_context *c, const struct comm_message *list, unsigned count)

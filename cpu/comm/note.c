@@ -1,5 +1,6 @@
 /* note.c: see note.h. kind (1), type (1), operation (1), 0 (1), root (4), count (8), little-endian; of messages: kind
-   COMM_KINDS, in place of the root how many are sent, in its upper half how many come; the count is in bytes. */
+   COMM_KINDS, in place of the root how many are sent, in its upper half how many come; the count is in bytes. Of puts
+   and waits: the kinds behind it, in place of the root how many. */
 #include "cpu/comm/note.h"
 
 #include "cpu/comm/comm.h"
@@ -7,6 +8,7 @@
 
 #include <stdio.h>
 
+enum { KIND_PUTS = COMM_KINDS + 1, KIND_WAITS };
 #define UNEVEN UINT64_MAX /* in place of the count of a call whose parts differ */
 
 void comm_note_call(const struct comm_call *call, uint8_t note[COMM_NOTE_SIZE])
@@ -27,10 +29,18 @@ void comm_note_messages(unsigned count, unsigned sends, uint64_t bytes, uint8_t 
     little_put(at, bytes, 8);
 }
 
+void comm_note_sided(bool waits, unsigned count, uint64_t amount, uint8_t note[COMM_NOTE_SIZE])
+{
+    uint8_t *at = little_put(note, waits ? KIND_WAITS : KIND_PUTS, 4);
+    at = little_put(at, count, 4);
+    little_put(at, amount, 8);
+}
+
 void comm_call_text(const uint8_t note[COMM_NOTE_SIZE], char *text, size_t size)
 {
     const uint8_t *at = note;
-    enum comm_kind kind = (enum comm_kind)little_get(&at, 1);
+    const unsigned what = (unsigned)little_get(&at, 1);
+    enum comm_kind kind = (enum comm_kind)what;
     enum comm_type type = (enum comm_type)little_get(&at, 1);
     enum comm_operation operation = (enum comm_operation)little_get(&at, 1);
     little_get(&at, 1);
@@ -44,6 +54,10 @@ void comm_call_text(const uint8_t note[COMM_NOTE_SIZE], char *text, size_t size)
     if (kind == COMM_KINDS)
         snprintf(text, size, "messages: %u sent, %u received, %llu bytes", root & UINT16_MAX, root >> 16,
                  (unsigned long long)count);
+    else if (what == KIND_PUTS)
+        snprintf(text, size, "puts: %u, %llu bytes", root, (unsigned long long)count);
+    else if (what == KIND_WAITS)
+        snprintf(text, size, "wait for %llu signals, of %u ranks", (unsigned long long)count, root);
     else if (kind == COMM_BARRIER)
         snprintf(text, size, "barrier");
     else
