@@ -7,9 +7,11 @@
  * shows: collectives: messages of one group between GPUs; streams and communicators do not wait for each other
  * shows: collectives: an operation that is refused, an abort, a context that ends and a killed worker are an error on
  *   every rank within a second, and their programs go on
+ * shows: one-sided operations: puts between GPUs of one server and of two, in the order of streams; a window is
+ *   removed when nothing comes into it
  * shows: collectives: a server says how many operations of a communicator are under way
  * shows: attacks: closed communicators whose operations wait do not add up without end
- * shows: attacks: wrong memory, counts, ranks, links and streams of communicators are refused
+ * shows: attacks: wrong memory, counts, ranks, links, streams and windows of communicators are refused
  */
 #include "tests/server/linked.h"
 
@@ -138,6 +140,60 @@ static void messages(int rank, flyt_comm_message *list, u_int count)
 {
     comm_messages_args args = { stream_of[rank], COMM + (uint32_t)rank, { count, list } };
     sent(flyt_comm_messages_1(&args, NULL, peer_of(rank)->stub));
+}
+
+/* A put, a signal (size 0), or a wait for `size` signals. */
+static void sided(int rank, int waits, flyt_comm_sided *list, u_int count)
+{
+    comm_sided_args args = { stream_of[rank], COMM + (uint32_t)rank, waits, { count, list } };
+    sent(flyt_comm_sided_1(&args, NULL, peer_of(rank)->stub));
+}
+
+static int window_add(int rank, uint32_t comm, uint64_t address, uint64_t size, uint32_t *number)
+{
+    comm_window_args args = { comm, address, size };
+    comm_window_result result;
+    memset(&result, 0, sizeof result);
+    enum clnt_stat status = flyt_comm_window_1(&args, &result, peer_of(rank)->stub);
+    *number = result.window;
+    return peer_took(peer_of(rank), status, (xdrproc_t)xdr_comm_window_result, &result);
+}
+
+/* A result code; *ready: all ranks have one, of `size` bytes each. */
+static int window_status(int rank, uint32_t number, bool *ready, uint64_t size)
+{
+    comm_window_status_args args = { COMM + (uint32_t)rank, number };
+    comm_window_status_result result;
+    memset(&result, 0, sizeof result);
+    enum clnt_stat status = flyt_comm_window_status_1(&args, &result, peer_of(rank)->stub);
+    *ready = result.ready;
+    assert_int_equal(result.sizes.sizes_len, *ready ? RANKS : 0);
+    for (unsigned r = 0; *ready && r < RANKS; r++)
+        assert_int_equal(result.sizes.sizes_val[r], size);
+    return peer_took(peer_of(rank), status, (xdrproc_t)xdr_comm_window_status_result, &result);
+}
+
+static int window_remove(int rank, uint32_t number)
+{
+    return PLAIN(peer_of(rank), comm_window_remove, comm_window_remove_args, { COMM + (uint32_t)rank, number });
+}
+
+/* The output of each rank, when all have registered it. */
+static void windows_up(uint32_t number)
+{
+    for (int r = 0; r < RANKS; r++) {
+        uint32_t mine;
+        bool ready = true;
+        assert_int_equal(window_add(r, COMM + (uint32_t)r, out[r], AREA, &mine), 0);
+        assert_int_equal(mine, number);
+        assert_int_equal(window_status(0, number, &ready, AREA), 0);
+        assert_true(!ready || r == RANKS - 1);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        bool ready = false;
+        while (!ready)
+            assert_int_equal(window_status(r, number, &ready, AREA), 0);
+    }
 }
 
 static int latched[2]; /* by session: what an answer of COMM_STATUS has delivered */
@@ -421,6 +477,113 @@ TEST(wrong_calls_end_the_communicator_and_nothing_else)
             synchronise(r);
             comm_close(r, COMM, "");
             assert_true(goes_on(r));
+        }
+        for (uint32_t l = 0; l < 2; l++)
+            for (int s = 0; s < 2; s++) {
+                link_close_args args = { LINK + l, (char *)(uintptr_t) "" };
+                sent(flyt_link_close_1(&args, NULL, peers[s].stub));
+            }
+    }
+    end();
+}
+
+/* ---- puts ---- */
+
+TEST(puts_go_into_the_windows_of_all_ranks)
+{
+    begin();
+    windows_up(1);
+    for (unsigned words = 1; words <= WORDS; words = words * 500 + 1) {
+        fill(words < 1000 ? 1000 : words);
+        all_good();
+        for (int r = 0; r < RANKS; r++) {
+            flyt_comm_sided puts[RANKS], waits[RANKS];
+            for (uint32_t p = 0; p < RANKS; p++) {
+                puts[p] = (flyt_comm_sided){ p, 1, (uint64_t)r * WORDS * 4, in[r], words * 4ul };
+                waits[p] = (flyt_comm_sided){ .peer = p, .size = 2 };
+            }
+            sided(r, 0, puts, RANKS);
+            for (uint32_t p = 0; p < RANKS; p++)
+                puts[p] = (flyt_comm_sided){ .peer = p };
+            sided(r, 0, puts, RANKS);
+            sided(r, 1, waits, RANKS);
+        }
+        all_good();
+        for (int r = 0; r < RANKS; r++) {
+            const int32_t *got = words_at(r, out[r], WORDS * RANKS);
+            for (unsigned i = 0; i < WORDS * RANKS; i++) {
+                const int32_t want = i % WORDS < words ? value((int)(i / WORDS), i % WORDS) : (int32_t)0xeeeeeeee;
+                if (got[i] != want)
+                    fail_msg("%u words, rank %d, word %u: %d, not %d", words, r, i, got[i], want);
+            }
+        }
+    }
+    for (int r = 0; r < RANKS; r++) {
+        bool ready;
+        assert_int_equal(window_remove(r, 1), 0);
+        assert_int_equal(window_remove(r, 1), INVALID);
+        assert_int_equal(window_status(r, 1, &ready, AREA), INVALID);
+    }
+    windows_up(2);
+    end();
+}
+
+TEST(wrong_windows_are_refused)
+{
+    uint32_t number;
+    bool ready;
+    begin();
+    assert_int_equal(window_add(0, 99, out[0], 64, &number), HANDLE);
+    assert_int_equal(window_add(0, COMM, out[0], 0, &number), INVALID);
+    assert_int_equal(window_add(0, COMM, 0, 64, &number), INVALID);
+    assert_int_equal(window_add(0, COMM, 4096, 64, &number), INVALID);
+    assert_int_equal(window_add(0, COMM, out[0], UINT64_MAX, &number), INVALID);
+    assert_int_equal(window_add(0, COMM, peers[0].base + (UINT64_C(1) << 36), 64, &number), INVALID);
+    assert_int_equal(window_status(0, 1, &ready, 0), INVALID);
+    assert_int_equal(window_remove(0, 1), INVALID);
+    assert_int_equal(window_add(0, COMM, out[0], AREA, &number), 0);
+    assert_int_equal(window_remove(0, 1), 600); /* the others have not registered theirs */
+    for (int r = 1; r < RANKS; r++)
+        assert_int_equal(window_add(r, COMM + (uint32_t)r, out[r], AREA, &number), 0);
+    while (!ready)
+        assert_int_equal(window_status(0, 1, &ready, AREA), 0);
+    end();
+}
+
+TEST(wrong_puts_end_the_communicator_and_nothing_else)
+{
+    static const struct { int waits; flyt_comm_sided one; } wrong[] = {
+        { 0, { .peer = RANKS } },
+        { 0, { .peer = 2, .window = 2, .size = 4 } },
+        { 0, { .peer = 2, .window = 1, .size = 4, .offset = AREA } },
+        { 0, { .peer = 2, .window = 1, .size = 4, .offset = UINT64_MAX - 1 } },
+        { 0, { .peer = 0, .window = 1, .size = 4, .offset = AREA - 3 } },
+        { 0, { .peer = 2, .window = 1, .size = UINT64_MAX } },
+        { 0, { .peer = 2, .window = 1, .size = 4, .address = 4096 } },
+        { 1, { .peer = RANKS, .size = 1 } },
+        { 1, { .peer = 1, .size = 0 } },
+        { 1, { .peer = 1, .size = UINT64_MAX } },
+    };
+    for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        flyt_comm_sided one = wrong[i].one, wait = { .peer = 0, .size = 1 };
+        if (i == 0)
+            begin();
+        else
+            comm_up(COMM, LINK);
+        fill(100);
+        windows_up(1);
+        one.address = one.address ? one.address : in[0];
+        for (int r = 1; r < RANKS; r++)
+            sided(r, 1, &wait, 1);
+        sided(0, wrong[i].waits, &one, 1);
+        all_end("rank 0");
+        for (int r = 0; r < RANKS; r++) {
+            synchronise(r);
+            comm_close(r, COMM, "");
+            assert_true(goes_on(r));
+            const int32_t *got = words_at(r, out[r], WORDS * RANKS);
+            for (unsigned w = 0; w < WORDS * RANKS; w++)
+                assert_int_equal(got[w], (int32_t)0xeeeeeeee);
         }
         for (uint32_t l = 0; l < 2; l++)
             for (int s = 0; s < 2; s++) {

@@ -264,6 +264,8 @@ static int comm_begin(struct server_comm *comm, const comm_create_args *args, ch
     int status = comm_context_make(comm, args, why);
     if (status == 0)
         status = links_take(comm, args, why);
+    if (status == 0 && (status = session->comms->ways->sided_begin(comm->comm)) < 0)
+        rpc_explain(why, status, "a communicator: no memory");
     if (status == 0 && id_map_set(session->ids[KIND_COMM], args->comm, comm) != 0)
         status = rpc_explain(why, -EINVAL, "communicator %u: ids are below %d", args->comm, FLYT_MAX_COMMS);
     if (status < 0)
@@ -329,6 +331,7 @@ CUresult comms_result(int status)
     case 0: return CUDA_SUCCESS;
     case EINVAL: return CUDA_ERROR_INVALID_VALUE;
     case ENOTSUP: return CUDA_ERROR_NOT_SUPPORTED;
+    case EBUSY: return CUDA_ERROR_NOT_READY;
     case ENOMEM: return CUDA_ERROR_OUT_OF_MEMORY;
     default: return CUDA_ERROR_DEVICE_UNAVAILABLE;
     }

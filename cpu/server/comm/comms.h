@@ -3,7 +3,8 @@
  * cpu_rpc_prot.x).
  *
  *   comms.c      they come and go; the thread of each, which carries out its operations one after the other
- *   operation.c  COMM_OP and COMM_MESSAGES
+ *   operation.c  COMM_OP, COMM_MESSAGES and COMM_SIDED
+ *   window.c     windows: memory into which other ranks put
  *   together.c   small operations of ranks that are all of this session: the executor carries them out
  *   book.c       what they do is recorded in a file of the server's
  *   comms_state.h  what these share
@@ -17,7 +18,7 @@
 #include "cpu/comm/comm.h"
 #include "cpu/server/session.h"
 
-/* cpu/comm/comm.h, near.h and reduce.h have these functions. */
+/* cpu/comm/comm.h, near.h, sided.h and reduce.h have these functions. */
 struct comms_ways {
     struct comm_near *(*near_create)(unsigned ranks);
     void (*near_drop)(struct comm_near *);
@@ -33,6 +34,13 @@ struct comms_ways {
     void (*call_together)(struct comm_context *const *, const struct comm_call *, unsigned count, uint64_t deadline,
                           int *status, char *error);
     int (*exchange)(struct comm_context *, const struct comm_message *, unsigned count, uint64_t deadline, char *error);
+    int (*sided_begin)(struct comm_context *);
+    void (*sided_end)(struct comm_context *);
+    int (*put)(struct comm_context *, const struct comm_sided *, unsigned count, uint64_t deadline, char *error);
+    int (*await)(struct comm_context *, const struct comm_sided *, unsigned count, uint64_t deadline, char *error);
+    int (*window_add)(struct comm_context *, const struct comm_window *, uint32_t *number, char *error);
+    int (*window_sizes)(struct comm_context *, uint32_t number, uint64_t *sizes, char *error);
+    int (*window_remove)(struct comm_context *, uint32_t number);
     size_t (*type_size)(enum comm_type);
     void (*recorded)(struct comm_context *, char *text, size_t size);
 };

@@ -1,5 +1,5 @@
-/* comms_state.h: what comms.c (communicators come and go), operation.c (what they carry out) and together.c (what the
-   executor carries out) share. */
+/* comms_state.h: what comms.c (communicators come and go), operation.c (what they carry out), window.c (windows) and
+   together.c (what the executor carries out) share. */
 #ifndef FLYT_SERVER_COMMS_STATE_H
 #define FLYT_SERVER_COMMS_STATE_H
 
@@ -77,10 +77,11 @@ struct server_comm_operation {
     const void *factor_view; /* where the factor is on the device; NULL: in `factor` */
     uint8_t factor[FLYT_COMM_FACTOR_SIZE];
     struct comm_call call;
-    /* Or messages: what came here is written. The list is the operation's. */
+    /* Or messages: what came here is written; or puts or waits. The list is the operation's. */
+    enum { OPERATION_CALL, OPERATION_MESSAGES, OPERATION_PUTS, OPERATION_WAITS } kind;
     struct comm_message *messages;
-    unsigned message_count;
-    bool is_messages;
+    struct comm_sided *sided;
+    unsigned count;
     uint64_t out_size; /* of a call: bytes at call.out */
 };
 
@@ -100,6 +101,8 @@ void comm_abort(struct server_comm *, const char *why);
 void operation_carry_out(struct server_comm_operation *);
 /* It was carried out, or has failed, and why. The caller then answers those who wait for the stream. */
 void operation_carried_out(struct server_comm_operation *, int status, const char *why);
+/* Where the client's memory is; false: it may not name it. */
+bool comm_memory_view(struct session *, uint64_t address, uint64_t size, void **view);
 /* In the executor: the stream goes on, and the operation is freed. What has failed is latched. */
 void operation_end(struct server_comm_operation *, CUresult);
 /* Under comms.lock. A thread that would find nothing to do is left asleep. */

@@ -1,5 +1,5 @@
 /*
- * operation.c: COMM_OP and COMM_MESSAGES, in the order of their streams.
+ * operation.c: COMM_OP, COMM_MESSAGES and COMM_SIDED, in the order of their streams.
  *
  * At its turn an operation puts a marker behind the work before it and lets the stream wait at its gate, as a transfer
  * of a link does (links/transfer.c). When the marker is complete the executor makes it ready; the communicator's thread
@@ -53,10 +53,10 @@ static int call_carry_out(const struct comms_ways *ways, struct server_comm_oper
 static void tell_written(struct server_comm_operation *o)
 {
     const struct gpu *gpu = o->inside.session->gpu;
-    for (unsigned i = 0; i < o->message_count; i++)
+    for (unsigned i = 0; o->messages && i < o->count; i++)
         if (!o->messages[i].sends && o->messages[i].size)
             gpu->host_view((uint64_t)(uintptr_t)o->messages[i].memory, o->messages[i].size, true);
-    if (!o->is_messages && o->out_size)
+    if (o->out_size)
         gpu->host_view((uint64_t)(uintptr_t)o->call.out, o->out_size, true);
 }
 
@@ -66,8 +66,11 @@ void operation_carry_out(struct server_comm_operation *o)
     const struct comms_ways *ways = comms->ways;
     const uint64_t deadline = clock_now() + comms->patience;
     char error[RPC_ERROR_SIZE] = "";
-    int status = o->is_messages ? ways->exchange(o->comm->comm, o->messages, o->message_count, deadline, error)
-                                : call_carry_out(ways, o, deadline, error);
+    struct comm_context *comm = o->comm->comm;
+    int status = o->kind == OPERATION_CALL       ? call_carry_out(ways, o, deadline, error)
+                 : o->kind == OPERATION_MESSAGES ? ways->exchange(comm, o->messages, o->count, deadline, error)
+                 : o->kind == OPERATION_PUTS     ? ways->put(comm, o->sided, o->count, deadline, error)
+                                                 : ways->await(comm, o->sided, o->count, deadline, error);
     operation_carried_out(o, status, error);
     if (status == 0 && o->gated)
         completion_poll(o->inside.session, o->stream); /* answers calls that wait for the stream */
@@ -101,6 +104,13 @@ void comm_wake_if_due(struct server_comm *comm)
         pthread_cond_signal(&comm->wake);
 }
 
+static void memory_give(struct server_comm_operation *o)
+{
+    free(o->messages);
+    free(o->sided);
+    free(o);
+}
+
 static void operation_free(struct server_comm_operation *o)
 {
     struct session *session = o->inside.session;
@@ -112,8 +122,7 @@ static void operation_free(struct server_comm_operation *o)
     comm_wake_if_due(o->comm); /* it may go now, or the next one may be ready */
     pthread_mutex_unlock(&comms->lock);
     stream_drop(session, o->stream);
-    free(o->messages);
-    free(o);
+    memory_give(o);
 }
 
 /* What has failed is latched, unless the client wanted that. */
@@ -248,6 +257,7 @@ void comms_release_all(struct session *session, struct context *context)
             continue;
         comm->aborted = true;
         comm_abort(comm, "its context has ended");
+        comms->ways->sided_end(comm->comm);
         pthread_mutex_lock(&comms->lock);
         comm->fails = true;
         pthread_cond_broadcast(&comms->changed);
@@ -278,8 +288,7 @@ void comms_release_all(struct session *session, struct context *context)
 
 /* ---- the calls ---- */
 
-/* Where the client's memory is; false: it may not name it. */
-static bool view_of(struct session *session, uint64_t address, uint64_t size, void **view)
+bool comm_memory_view(struct session *session, uint64_t address, uint64_t size, void **view)
 {
     *view = NULL;
     if (!size)
@@ -300,9 +309,9 @@ static bool call_prepare(struct session *session, struct server_comm_operation *
     if (!known || args->count > UINT64_MAX / FLYT_MAX_RANKS / 16)
         return false;
     const struct comm_parts parts = comm_parts_of((enum comm_kind)args->kind, comm->rank, comm->ranks, args->root);
-    if (!view_of(session, args->in, args->count * element * parts.in, &in) ||
-        !view_of(session, args->out, args->count * element * parts.out, &out) ||
-        !view_of(session, args->factor_at, args->factor_at ? element : 0, &factor))
+    if (!comm_memory_view(session, args->in, args->count * element * parts.in, &in) ||
+        !comm_memory_view(session, args->out, args->count * element * parts.out, &out) ||
+        !comm_memory_view(session, args->factor_at, args->factor_at ? element : 0, &factor))
         return false;
     memcpy(o->factor, args->factor, sizeof o->factor);
     o->factor_view = factor;
@@ -321,7 +330,7 @@ static bool call_prepare(struct session *session, struct server_comm_operation *
 static bool messages_prepare(struct session *session, struct server_comm_operation *o, const comm_messages_args *args)
 {
     const unsigned count = args->messages.messages_len;
-    o->is_messages = true;
+    o->kind = OPERATION_MESSAGES;
     o->messages = calloc(count + 1, sizeof *o->messages);
     if (!o->messages)
         return false;
@@ -329,16 +338,46 @@ static bool messages_prepare(struct session *session, struct server_comm_operati
         const flyt_comm_message *m = &args->messages.messages_val[i];
         struct comm_message *mine = &o->messages[i];
         *mine = (struct comm_message){ .sends = m->sends != 0, .peer = m->peer, .size = m->size };
-        if (m->peer >= o->comm->ranks || !view_of(session, m->address, m->size, &mine->memory))
+        if (m->peer >= o->comm->ranks || !comm_memory_view(session, m->address, m->size, &mine->memory))
             return false;
     }
-    o->message_count = count;
+    o->count = count;
     return true;
+}
+
+/* Windows are looked at when it is carried out. */
+static bool sided_prepare(struct session *session, struct server_comm_operation *o, const comm_sided_args *args)
+{
+    const unsigned count = args->list.list_len;
+    o->kind = args->waits ? OPERATION_WAITS : OPERATION_PUTS;
+    o->sided = calloc(count + 1, sizeof *o->sided);
+    if (!o->sided)
+        return false;
+    for (unsigned i = 0; i < count; i++) {
+        const flyt_comm_sided *one = &args->list.list_val[i];
+        void *memory = NULL;
+        if (one->peer >= o->comm->ranks ||
+            (!args->waits && !comm_memory_view(session, one->address, one->size, &memory)))
+            return false;
+        o->sided[i] = (struct comm_sided){ one->peer, one->window, one->offset, memory, one->size };
+    }
+    o->count = count;
+    return true;
+}
+
+static bool prepare(struct session *session, struct server_comm_operation *o, const struct call *call,
+                    uint32_t procedure)
+{
+    switch (procedure) {
+    case FLYT_COMM_OP: return call_prepare(session, o, &call->args.comm_op);
+    case FLYT_COMM_MESSAGES: return messages_prepare(session, o, &call->args.comm_messages);
+    default: return sided_prepare(session, o, &call->args.comm_sided);
+    }
 }
 
 /* NULL: there is no memory, or the call is wrong. */
 static struct server_comm_operation *operation_new(struct session *session, struct server_comm *comm,
-                                                   const struct call *call, bool messages)
+                                                   const struct call *call, uint32_t procedure)
 {
     struct server_comm_operation *o = calloc(1, sizeof *o);
     if (!o)
@@ -346,13 +385,8 @@ static struct server_comm_operation *operation_new(struct session *session, stru
     o->inside = (struct inside){ .session = session, .go_on = operation_go_on };
     o->comm = comm;
     o->stream = call->stream;
-    bool good =
-        call->stream->context == comm->context && !call->stream->depth &&
-        (messages ? messages_prepare(session, o, &call->args.comm_messages)
-                  : call_prepare(session, o, &call->args.comm_op));
-    if (!good) {
-        free(o->messages);
-        free(o);
+    if (call->stream->context != comm->context || call->stream->depth || !prepare(session, o, call, procedure)) {
+        memory_give(o);
         return NULL;
     }
     o->small = together_may(o);
@@ -365,7 +399,8 @@ static struct server_comm_operation *operation_new(struct session *session, stru
     return o;
 }
 
-static void operation_serve(struct session *session, struct call *call, uint32_t stream, uint32_t id, bool messages)
+static void operation_serve(struct session *session, struct call *call, uint32_t stream, uint32_t id,
+                            uint32_t procedure)
 {
     struct server_comm *comm = comm_find(session, id);
     if (!server_stream_enter(session, call, stream)) {
@@ -373,7 +408,7 @@ static void operation_serve(struct session *session, struct call *call, uint32_t
             comm_abort(comm, "its program has called it in a stream that is not there");
         return;
     }
-    struct server_comm_operation *o = comm ? operation_new(session, comm, call, messages) : NULL;
+    struct server_comm_operation *o = comm ? operation_new(session, comm, call, procedure) : NULL;
     if (!o) {
         if (comm)
             comm_abort(comm, "its program has named wrong memory, another GPU's stream, or no such operation");
@@ -386,10 +421,15 @@ static void operation_serve(struct session *session, struct call *call, uint32_t
 
 void serve_comm_op(struct session *session, struct call *call)
 {
-    operation_serve(session, call, call->args.comm_op.stream, call->args.comm_op.comm, false);
+    operation_serve(session, call, call->args.comm_op.stream, call->args.comm_op.comm, FLYT_COMM_OP);
 }
 
 void serve_comm_messages(struct session *session, struct call *call)
 {
-    operation_serve(session, call, call->args.comm_messages.stream, call->args.comm_messages.comm, true);
+    operation_serve(session, call, call->args.comm_messages.stream, call->args.comm_messages.comm, FLYT_COMM_MESSAGES);
+}
+
+void serve_comm_sided(struct session *session, struct call *call)
+{
+    operation_serve(session, call, call->args.comm_sided.stream, call->args.comm_sided.comm, FLYT_COMM_SIDED);
 }

@@ -24,7 +24,7 @@ bool together_may(const struct server_comm_operation *o)
 {
     const struct server_comm *comm = o->comm;
     const struct comm_call *call = &o->call;
-    if (o->is_messages || !comm->place || comm->ranks > COMM_TOGETHER_MOST || o->factor_view ||
+    if (o->kind != OPERATION_CALL || !comm->place || comm->ranks > COMM_TOGETHER_MOST || o->factor_view ||
         (call->kind == COMM_ALL_TO_ALL && call->in == call->out))
         return false;
     const struct comm_parts parts = comm_parts_of(call->kind, 0, comm->ranks, 0); /* of a root: the most */

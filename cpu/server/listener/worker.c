@@ -441,6 +441,13 @@ static const struct comms_ways worker_comm_ways = {
     .call = comm_call,
     .call_together = comm_call_together,
     .exchange = comm_exchange,
+    .sided_begin = comm_sided_begin,
+    .sided_end = comm_sided_end,
+    .put = comm_put,
+    .await = comm_await,
+    .window_add = comm_window_add,
+    .window_sizes = comm_window_sizes,
+    .window_remove = comm_window_remove,
     .type_size = comm_type_size,
     .recorded = comm_context_recorded,
 };

@@ -22,13 +22,14 @@ static const uint8_t blocking[] = {
     FLYT_HANDLE_IMPORT,   FLYT_MEMORY_EXPORT, FLYT_SHARE_END,        FLYT_BRIDGE,         FLYT_ADOPT,
     FLYT_HANDLE_ADOPT,    FLYT_LINK_LISTEN,   FLYT_LINK_CLOSE,       FLYT_SEND,           FLYT_SEND_BEGIN,
     FLYT_RECEIVE,         FLYT_LINK_MEMORY,   FLYT_COMM_CREATE,      FLYT_COMM_CLOSE,     FLYT_COMM_OP,
-    FLYT_COMM_MESSAGES,   FLYT_SEND_BOX,      FLYT_RECEIVE_BOX,      FLYT_SHARE_AGAIN,    FORWARD_BLOCKING
+    FLYT_COMM_MESSAGES,   FLYT_SEND_BOX,      FLYT_RECEIVE_BOX,      FLYT_SHARE_AGAIN,    FLYT_COMM_WINDOW,
+    FLYT_COMM_SIDED,      FLYT_COMM_WINDOW_REMOVE, FORWARD_BLOCKING
 };
 
 /* What a graph may keep, and where its stream stands. */
 #define KEPT(X) X(LAUNCH, launch) X(SET, set) X(COPY, copy) X(COPY_BOX, copy_box) X(STREAM_WAIT, event_wait) \
                 X(EVENT_RECORD, event_record) X(VALUES, values) X(CONDITION, condition) X(GRAPH_END, graph_end) \
-                X(COMM_OP, comm_op) X(COMM_MESSAGES, comm_messages)
+                X(COMM_OP, comm_op) X(COMM_MESSAGES, comm_messages) X(COMM_SIDED, comm_sided)
 #define STREAM_OF(NAME, name) static uint32_t *name##_stream(union call_args *args) { return &args->name.stream; }
 KEPT(STREAM_OF)
 #undef STREAM_OF

@@ -253,8 +253,9 @@ void serve_hello(struct session *session, struct call *call)
     result.capabilities |= session->lanes ? FLYT_CAP_DIRECT : 0;
     result.capabilities |= links_offered(session) ? FLYT_CAP_LINKS | FLYT_CAP_BOX_LINKS : 0;
     result.capabilities |= links_reach_memory(session) ? FLYT_CAP_LINK_VIEWS : 0;
-    result.capabilities |=
-        comms_offered(session) ? FLYT_CAP_COLLECTIVES | FLYT_CAP_KEPT_COLLECTIVES | FLYT_CAP_COMM_PENDING : 0;
+    result.capabilities |= comms_offered(session) ? FLYT_CAP_COLLECTIVES | FLYT_CAP_KEPT_COLLECTIVES |
+                                                        FLYT_CAP_COMM_PENDING | FLYT_CAP_ONE_SIDED
+                                                  : 0;
     result.capabilities |= conditions_offered(session) ? FLYT_CAP_CONDITIONS : 0;
     result.capabilities |= device_graphs_offered(session) ? FLYT_CAP_DEVICE_GRAPHS : 0;
     result.capabilities |= devices_have_room(session, devices, count) ? FLYT_CAP_ROOM : 0;
