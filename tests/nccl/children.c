@@ -110,6 +110,27 @@ static void split_in_group(struct nccl_comm *const parents[MOST])
     destroyed(children);
 }
 
+/* The program asks the communicator, and gets the window when all ranks have registered theirs. */
+static void windows_behind(struct nccl_comm *const comms[MOST])
+{
+    struct nccl_window *windows[MOST];
+    for (int i = 0; i < count; i++) {
+        NEED(ncclCommWindowRegister(comms[i], at(own[i].in), COUNT * 4, &windows[i], 1) == NCCL_IN_PROGRESS,
+             "a window");
+        NEED(i == count - 1 || (!windows[i] && state_of(comms[i]) == NCCL_IN_PROGRESS), "a window before all have one");
+    }
+    for (int i = 0; i < count; i++)
+        GOOD(error_of(comms[i], 10));
+    summed(comms);
+    for (int i = 0; i < count; i++)
+        GOOD(ncclSignal((i + 1) % count, 0, 0, 0, comms[i], stream_of(i)));
+    for (int i = 0; i < count; i++) {
+        struct nccl_signals one = { 1, (i + count - 1) % count, 0, 0 };
+        GOOD(ncclWaitSignal(1, &one, comms[i], stream_of(i)));
+        GOOD(ncclCommWindowDeregister(comms[i], windows[i]));
+    }
+}
+
 static void shrink_behind(struct nccl_comm *const parents[MOST])
 {
     struct nccl_comm *children[MOST] = { NULL };
@@ -147,6 +168,7 @@ void behind_the_program(void)
     made_behind(comms);
     summed(comms);
     split_behind(comms);
+    windows_behind(comms);
     split_in_group(comms);
     shrink_behind(comms);
     summed(comms);

@@ -6,6 +6,7 @@ shows: nccl: without FLYT_NCCL a program uses Flyt's libnccl.so.2, also where a 
   FLYT_NCCL=program its own
 shows: nccl: where the GPU server carries out no collectives, or cannot keep them in graphs, the program's own NCCL gets
   all calls with all their arguments; if there is none, that is said once, and calls fail
+shows: nccl: with a GPU server of the release before windows are NULL, and signals refused
 shows: nccl: a program that needs NCCL's device API reads once that FLYT_NCCL=program is the way to its own
 """
 import os
@@ -20,8 +21,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from testlib import case, need, plan, run_cases  # noqa: E402
 
 BIN, PROGRAM, WITH_PATH, OWN = (os.path.abspath(path) for path in sys.argv[1:5])
-KEPT_COLLECTIVES, PENDING = 1 << 30, 1 << 36
-FLYTS = ["id 0 FlytNCCL, version 22809, no error", "communicator 0", "device API 5 5", "properties 5 5", "destroyed 0"]
+KEPT_COLLECTIVES, PENDING, ONE_SIDED = 1 << 30, 1 << 36, 1 << 37
+FLYTS = ["id 0 FlytNCCL, version 22809, no error", "communicator 0", "device API 5 5", "properties 5 5",
+         "window 0 1, signal 0", "destroyed 0"]
 OWNS = ["id 0 ZZZZZZZZ, version 21901, own", "own: group start", f"own: rank 0 of 1, sum {128 * 0x5a}",
         "own: group end", "communicator 0", "own: reduce 0x1 0x2 3 4 5 6 1 8", "device API 0 0", "properties 5 5",
         "destroyed 0"]
@@ -141,6 +143,14 @@ def flyts_where_the_server_does_not_say_what_is_under_way():
         earlier = Earlier(server.uri, PENDING)
         out, err = run(PROGRAM, earlier.uri)
         need(out == FLYTS and earlier.changed == 1, (out, err))
+
+
+@case
+def no_windows_where_the_server_has_none():
+    with Server() as server:
+        earlier = Earlier(server.uri, ONE_SIDED)
+        out, err = run(PROGRAM, earlier.uri)
+        need(out == FLYTS[:4] + ["window 0 0, signal 4", "destroyed 0"] and earlier.changed == 1, (out, err))
 
 
 @case

@@ -1,5 +1,5 @@
 /* chooses.c [all]: calls a few functions of NCCL, and prints what they do: by that choice.py sees whose they are. all:
-   also one that own.c does not have. */
+   also one that own.c does not have, and of Flyt's a window and a signal. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +9,16 @@
 
 nccl_result ncclDevCommCreate(void);
 nccl_result ncclCommQueryProperties(void);
+
+static void windows(struct nccl_comm *comm)
+{
+    struct nccl_window *window = NULL;
+    void *memory = NULL;
+    nccl_result made = ncclMemAlloc(&memory, 4096);
+    if (made == NCCL_SUCCESS)
+        made = ncclCommWindowRegister(comm, memory, 4096, &window, 1);
+    printf("window %d %d, signal %d\n", (int)made, window != NULL, (int)ncclSignal(0, 0, 0, 0, comm, 0));
+}
 
 int main(int argc, char **argv)
 {
@@ -29,6 +39,8 @@ int main(int argc, char **argv)
     printf("device API %d %d\n", (int)ncclDevCommCreate(), (int)ncclDevCommCreate());
     if (argc > 1)
         printf("properties %d %d\n", (int)ncclCommQueryProperties(), (int)ncclCommQueryProperties());
+    if (argc > 1 && comm && version == 22809)
+        windows(comm);
     printf("destroyed %d\n", comm ? (int)ncclCommDestroy(comm) : -1);
     return 0;
 }

@@ -93,11 +93,7 @@ static void parameters(void)
 
 void later(void)
 {
-    void *window = &window, *memory = &memory;
     suspended();
     simulations();
     parameters();
-    GOOD(ncclCommWindowRegister(own[0].comm, at(own[0].in), 64, &window, 0));
-    GOOD(ncclWinGetUserPtr(own[0].comm, window, &memory));
-    NEED(!window && !memory, "a window");
 }

@@ -6,6 +6,8 @@
  *   lost     a collective that never ends, since the process of the last rank is killed; the others go on without it
  *   shrink   the same, of the process of the first ranks, which has made the unique id; the others shrink
  *   random   FLYT_COMM_RANDOM random collectives, from FLYT_COMM_SEED on
+ *   puts     FLYT_COMM_RANDOM rounds of random puts, from FLYT_COMM_SEED on
+ *   sided-lost, sided-aborted   ranks wait for signals that never come, since a process is killed, or aborts
  *   many     more communicators than a GPU server records
  *   ended    communicators are ended while they are made, or used
  *   aside    communicators that do not block; what waits for operations that are under way
@@ -420,6 +422,7 @@ static void all_functions(void)
     splits();
     grown();
     captured(executables);
+    sided();
     CUDA(cuCtxSetCurrent(own[0].context));
     GOOD(ncclMemAlloc(&memory, 1 << 20));
     GOOD(ncclCommRegister(own[0].comm, memory, 1 << 20, &handle));
@@ -484,8 +487,16 @@ int main(int argc, char **argv)
         behind_the_program();
         finalized();
     }
-    else if (strcmp(argv[1], "wrong") == 0)
+    else if (strcmp(argv[1], "wrong") == 0) {
+        wrong_puts();
         wrong(&id);
+    }
+    else if (strcmp(argv[1], "puts") == 0)
+        random_puts((unsigned)atoi(getenv("FLYT_COMM_SEED")), atoi(getenv("FLYT_COMM_RANDOM")));
+    else if (strcmp(argv[1], "sided-lost") == 0)
+        sided_lost();
+    else if (strcmp(argv[1], "sided-aborted") == 0)
+        sided_aborted();
     else if (strcmp(argv[1], "random") == 0)
         random_collectives((unsigned)atoi(getenv("FLYT_COMM_SEED")), atoi(getenv("FLYT_COMM_RANDOM")));
     else

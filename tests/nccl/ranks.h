@@ -99,6 +99,13 @@ void grown(void);
 void later(void);
 /* random.c: so many random collectives, which all processes draw alike from the seed. */
 void random_collectives(unsigned seed, int calls);
+/* sided.c: windows, puts, signals and waits; random ones, which all processes draw alike; what is refused of them. */
+void sided(void);
+void random_puts(unsigned seed, int rounds);
+void wrong_puts(void);
+/* sided.c: the process of the last rank, or its server, is killed while all wait; the first process aborts. */
+void sided_lost(void);
+void sided_aborted(void);
 /* refused.c */
 void wrong(const nccl_id *);
 void none(void);

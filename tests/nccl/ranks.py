@@ -18,6 +18,10 @@ shows: nccl: communicators that do not block, alone, in groups, split and shrunk
 shows: nccl: a communicator grows; groups are simulated; suspended communicators take no operations; parameters are read
 shows: nccl: a FLYT_NCCL_TIMEOUT that is no time is named, once, and the default taken
 shows: nccl: a rank that is 1,500 collectives ahead of another one of its session waits, and keeps its GPU server
+shows: nccl: windows, puts, signals and waits, in streams, in groups and in graphs, and random ones against a model,
+  with ranks of one process, of several and of several servers
+shows: nccl: a killed process and a killed GPU server are an error within a second of every rank that waits for its
+  signals; an abort while a rank waits is local
 shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks, buffers that end too early: refused by name
 shows: nccl: a server without communicators, or without links, is named; without random bytes no unique id is made
 """
@@ -182,6 +186,51 @@ def ranks_that_are_left_shrink():
             ranks.programs[number].stdin.write("go on\n")
             ranks.programs[number].stdin.flush()
         ranks.good([1, 2])
+
+
+def lost_while_ranks_wait(kill):
+    with Ranks("sided-lost", "tcp", [2, 1, 1]) as ranks:
+        ranks.line_of(2, "victim")
+        for number in range(2):
+            ranks.line_of(number, "ready")
+        kill(ranks)
+        for number in range(2):
+            ranks.programs[number].stdin.write("go on\n")
+            ranks.programs[number].stdin.flush()
+        ranks.good(range(2))
+
+
+@case
+def a_killed_rank_whose_signals_are_waited_for():
+    lost_while_ranks_wait(lambda ranks: ranks.programs[2].send_signal(signal.SIGKILL))
+
+
+@case
+def a_killed_server_whose_signals_are_waited_for():
+    def kill(ranks):
+        server = ranks.servers[2].process.pid
+        with open(f"/proc/{server}/task/{server}/children", encoding="ascii") as file:
+            workers = [int(worker) for worker in file.read().split()]
+        for pid in [*workers, server]:
+            os.kill(pid, signal.SIGKILL)
+
+    lost_while_ranks_wait(kill)
+
+
+@case
+def an_abort_while_ranks_wait_for_signals():
+    for gpus in [3], [1, 2]:
+        with Ranks("sided-aborted", "tcp", gpus) as ranks:
+            ranks.good()
+
+
+@case
+def random_puts_of_two_processes():
+    seed = str(int(time.time()))
+    print("# seed", seed)
+    os.environ.update(FLYT_COMM_SEED=seed, FLYT_COMM_RANDOM="10")
+    with Ranks("puts", "tcp", [1, 2]) as ranks:
+        ranks.good()
 
 
 @case

@@ -12,9 +12,10 @@ enum { CORE_WHY_SIZE = 512, CORE_LINK_HANDLE_SIZE = 128, CORE_LINK_HANDLES_MOST 
 /* In place of a link: a rank of this process at the same server; for the rank itself, too. */
 #define CORE_COMM_NEAR UINT32_MAX
 
-/* Whether the server offers communicators, graphs that keep their operations, and links. Connects if need be. */
+/* Whether the server offers communicators, graphs that keep their operations, links, and one-sided operations. Connects
+   if need be. */
 struct core_comms_offer {
-    bool comms, kept, links;
+    bool comms, kept, links, sided;
 };
 CORE_API int core_comms_offered(struct core_comms_offer *);
 /* Writes the address (URI) at which the program has connected to the context's server, without what stands behind a
@@ -60,6 +61,24 @@ struct core_comm_message {
 };
 CORE_API int core_comm_messages(core_context *, core_stream, core_comm, const struct core_comm_message *,
                                 unsigned count);
+/* One-sided operations (cpu/comm/sided.h). A put (size 0: a signal only), or, with `waits`, a wait for so many
+   signals (size) of the peer, of which the rest does not matter. CORE_NOT_SUPPORTED: the server is of an earlier
+   release. At most CORE_COMM_SIDED_MOST at a time. */
+enum { CORE_COMM_SIDED_MOST = 2048 };
+struct core_comm_sided {
+    unsigned peer;
+    uint32_t window;
+    uint64_t offset, address, size;
+};
+CORE_API int core_comm_sided(core_context *, core_stream, core_comm, bool waits, const struct core_comm_sided *,
+                             unsigned count);
+/* This rank's part of the communicator's next window, and its number. Waits for an answer, and for no rank. */
+CORE_API int core_comm_window_add(core_comm, uint64_t address, uint64_t size, uint32_t *number, char *why);
+/* *ready: all ranks have registered theirs; then sizes (one for each of `ranks`) are filled in. */
+CORE_API int core_comm_window_sizes(core_comm, uint32_t number, unsigned ranks, bool *ready, uint64_t *sizes,
+                                    char *why);
+/* CORE_NOT_READY: bytes are coming; to be tried again. */
+CORE_API int core_comm_window_remove(core_comm, uint32_t number);
 /* *status: 0, or an errno value: it has ended. Waits. Of one that this process has closed: 400, when the server has
    closed it, too. */
 CORE_API int core_comm_status(core_comm, int *status, char *why);

@@ -145,7 +145,7 @@ static inline int issue_event_destroy(core_event e)
     return core_event_destroy(e);
 }
 
-/* A collective, or messages, of a communicator. */
+/* A collective, messages, puts or waits of a communicator. */
 CORE_API int issue_collective(core_context *, core_stream, const struct graph_collective *);
 /* A copy of one row, or of a box; a memset. */
 CORE_API int issue_copy(core_context *, core_stream, void *to, const void *from, size_t size, enum core_direction,

@@ -470,6 +470,7 @@ int issue_collective(core_context *context, core_stream stream, const struct gra
     int code = capture_any() ? capture_collective(context, stream, c, &kept) : CORE_OK;
     return kept    ? code
            : c->messages ? core_comm_messages(context, stream, c->comm, c->messages, c->count)
+           : c->sided    ? core_comm_sided(context, stream, c->comm, c->waits, c->sided, c->count)
                          : core_comm_call(context, stream, c->comm, &c->call);
 }
 

@@ -356,7 +356,9 @@ static enum graph_updated compare(const struct model_node *node, const struct gr
                    : GRAPH_PARAMETERS_CHANGED;
     case GRAPH_COLLECTIVE:
         return now->context == new->context && now->collective.comm == new->collective.comm &&
-                       !now->collective.messages == !new->collective.messages
+                       !now->collective.messages == !new->collective.messages &&
+                       !now->collective.sided == !new->collective.sided &&
+                       now->collective.waits == new->collective.waits
                    ? GRAPH_UPDATED
                    : GRAPH_PARAMETERS_CHANGED;
     default: return GRAPH_UPDATED;

@@ -129,11 +129,13 @@ struct graph_condition {
     struct condition_word *word; /* the model's own */
 };
 
-/* Of a communicator: a collective, or messages that are under way at a time. */
+/* Of a communicator: a collective, messages that are under way at a time, or puts, or waits for signals. */
 struct graph_collective {
     core_comm comm;
-    struct core_comm_call call;
-    const struct core_comm_message *messages; /* NULL: it is a collective */
+    struct core_comm_call call;               /* where both lists are NULL */
+    const struct core_comm_message *messages;
+    const struct core_comm_sided *sided;
+    bool waits;
     unsigned count;
 };
 

@@ -251,16 +251,19 @@ static int values_prepare(core_context *context, const struct graph_values *v, s
     return values_keep(v, out) ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
 
-static bool messages_keep(const struct graph_collective *c, struct graph_collective *out)
+/* With a list of its own. */
+static bool collective_keep(const struct graph_collective *c, struct graph_collective *out)
 {
-    const size_t size = c->count * sizeof *c->messages;
+    const void *list = c->messages ? (const void *)c->messages : c->sided;
+    const size_t size = c->count * (c->messages ? sizeof *c->messages : sizeof *c->sided);
     *out = *c;
-    if (!c->messages)
+    if (!list)
         return true;
-    struct core_comm_message *own = malloc(size + 1);
-    out->messages = own;
+    void *own = malloc(size + 1);
+    out->messages = c->messages ? own : NULL;
+    out->sided = c->messages ? NULL : own;
     if (own)
-        memcpy(own, c->messages, size);
+        memcpy(own, list, size);
     return own != NULL;
 }
 
@@ -274,7 +277,7 @@ int parameters_prepare(const struct graph_parameters *p, struct graph_parameters
     case GRAPH_HOST: return p->host.function ? CORE_OK : CORE_INVALID_VALUE;
     case GRAPH_VALUES: return values_prepare(p->context, &p->values, &out->values);
     case GRAPH_ALLOCATE: return allocation_prepare(&p->allocation, &out->allocation);
-    case GRAPH_COLLECTIVE: return messages_keep(&p->collective, &out->collective) ? CORE_OK : CORE_OUT_OF_MEMORY;
+    case GRAPH_COLLECTIVE: return collective_keep(&p->collective, &out->collective) ? CORE_OK : CORE_OUT_OF_MEMORY;
     case GRAPH_CONDITION: out->condition.word = NULL; return CORE_OK; /* condition_admit finds it */
     case GRAPH_WAIT_EVENT:
     case GRAPH_RECORD_EVENT: return core_event_check(p->event);
@@ -294,7 +297,7 @@ bool parameters_copy(const struct graph_parameters *p, struct graph_parameters *
     if (p->kind == GRAPH_ALLOCATE)
         return access_keep(&p->allocation, &out->allocation);
     if (p->kind == GRAPH_COLLECTIVE)
-        return messages_keep(&p->collective, &out->collective);
+        return collective_keep(&p->collective, &out->collective);
     return p->kind != GRAPH_KERNEL ||
            kernel_copy(&p->kernel, p->kernel.attribute_count, p->kernel.attributes, &out->kernel);
 }
@@ -307,8 +310,10 @@ void parameters_drop(struct graph_parameters *p)
         free((void *)(uintptr_t)p->values.list);
     if (p->kind == GRAPH_ALLOCATE)
         free((void *)(uintptr_t)p->allocation.access);
-    if (p->kind == GRAPH_COLLECTIVE)
+    if (p->kind == GRAPH_COLLECTIVE) {
         free((void *)(uintptr_t)p->collective.messages);
+        free((void *)(uintptr_t)p->collective.sided);
+    }
     if (p->kind == GRAPH_CONDITION && p->condition.word)
         condition_drop(p->condition.word);
 }

@@ -141,6 +141,7 @@ static int memory_note(const struct model_node *n, core_stream stream, enum core
 static int collective_run(core_context *context, core_stream stream, const struct graph_collective *c)
 {
     return c->messages ? core_comm_messages(context, stream, c->comm, c->messages, c->count)
+           : c->sided  ? core_comm_sided(context, stream, c->comm, c->waits, c->sided, c->count)
                        : core_comm_call(context, stream, c->comm, &c->call);
 }
 

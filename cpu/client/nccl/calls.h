@@ -32,6 +32,7 @@ typedef enum {
 enum { NCCL_ID_SIZE = 128 };
 struct nccl_comm;
 struct nccl_parameter;
+struct nccl_window;
 typedef uint64_t core_stream;
 typedef struct {
     char bytes[NCCL_ID_SIZE];
@@ -44,6 +45,11 @@ struct nccl_config {
     int blocking, cluster_size, ctas_least, ctas_most;
     const char *net_name;
     int split_share;
+};
+
+/* ncclWaitSignalDesc_t. */
+struct nccl_signals {
+    int count, peer, signal, context;
 };
 
 /* ncclSimInfo_t. time: microseconds. */
@@ -109,9 +115,17 @@ nccl_result ncclMemFree(void *memory) NCCL_BODY(ncclMemFree);
 nccl_result ncclCommRegister(const struct nccl_comm *comm, void *memory, size_t size, void **handle)
     NCCL_BODY(ncclCommRegister);
 nccl_result ncclCommDeregister(const struct nccl_comm *comm, void *handle) NCCL_BODY(ncclCommDeregister);
-nccl_result ncclCommWindowRegister(struct nccl_comm *comm, void *memory, size_t size, void **window, int flags)
-    NCCL_BODY(ncclCommWindowRegister);
-nccl_result ncclCommWindowDeregister(struct nccl_comm *comm, void *window) NCCL_BODY(ncclCommWindowDeregister);
+nccl_result ncclCommWindowRegister(struct nccl_comm *comm, void *memory, size_t size, struct nccl_window **window,
+                                   int flags) NCCL_BODY(ncclCommWindowRegister);
+nccl_result ncclCommWindowDeregister(struct nccl_comm *comm, struct nccl_window *window)
+    NCCL_BODY(ncclCommWindowDeregister);
+nccl_result ncclPutSignal(const void *memory, size_t count, int type, int peer, struct nccl_window *window,
+                          size_t offset, int signal, int context, unsigned flags, struct nccl_comm *comm,
+                          core_stream stream) NCCL_BODY(ncclPutSignal);
+nccl_result ncclSignal(int peer, int signal, int context, unsigned flags, struct nccl_comm *comm, core_stream stream)
+    NCCL_BODY(ncclSignal);
+nccl_result ncclWaitSignal(int count, struct nccl_signals *list, struct nccl_comm *comm, core_stream stream)
+    NCCL_BODY(ncclWaitSignal);
 nccl_result ncclGetUniqueId(nccl_id *id) NCCL_BODY(ncclGetUniqueId);
 nccl_result ncclGroupStart(void) NCCL_BODY(ncclGroupStart);
 nccl_result ncclGroupEnd(void) NCCL_BODY(ncclGroupEnd);
@@ -119,7 +133,8 @@ nccl_result ncclGroupSimulateEnd(struct nccl_simulation *info) NCCL_BODY(ncclGro
 nccl_result ncclCommSuspend(struct nccl_comm *comm, int flags) NCCL_BODY(ncclCommSuspend);
 nccl_result ncclCommResume(struct nccl_comm *comm) NCCL_BODY(ncclCommResume);
 nccl_result ncclCommMemStats(struct nccl_comm *comm, int what, uint64_t *value) NCCL_BODY(ncclCommMemStats);
-nccl_result ncclWinGetUserPtr(struct nccl_comm *comm, void *window, void **memory) NCCL_BODY(ncclWinGetUserPtr);
+nccl_result ncclWinGetUserPtr(struct nccl_comm *comm, struct nccl_window *window, void **memory)
+    NCCL_BODY(ncclWinGetUserPtr);
 nccl_result ncclParamBind(const struct nccl_parameter **out, const char *key) NCCL_BODY(ncclParamBind);
 nccl_result ncclParamGet(const struct nccl_parameter *handle, void *out, int room, int *size) NCCL_BODY(ncclParamGet);
 nccl_result ncclParamGetI8(const struct nccl_parameter *handle, int8_t *out) NCCL_BODY(ncclParamGetI8);

@@ -24,7 +24,8 @@
 struct rank_card {
     uint8_t process[16], gpu[16];
     int ranks, managed;
-    char server[256];
+    char server[255];
+    uint8_t sided; /* its server has one-sided operations; the release before has the end of `server` here, a 0 */
     struct nccl_place home;
 };
 
@@ -53,7 +54,9 @@ static nccl_result introduce(struct nccl_comm *comm, struct rank_card *cards)
 {
     struct rank_card *own = &cards[comm->rank];
     char key[40];
-    *own = (struct rank_card){ .ranks = comm->ranks, .managed = core_links_managed() };
+    struct core_comms_offer offer = { .sided = false };
+    core_comms_offered(&offer);
+    *own = (struct rank_card){ .ranks = comm->ranks, .managed = core_links_managed(), .sided = offer.sided };
     nccl_result result = process_name(own->process);
     nccl_home(&own->home); /* without it the others cannot shrink to a communicator that begins with this rank */
     memcpy(own->gpu, core_device(comm->device)->uuid, sizeof own->gpu);
@@ -295,8 +298,11 @@ nccl_result nccl_connect(struct nccl_comm *comm)
         comm->links[r] = CORE_COMM_NEAR;
     if (result == NCCL_SUCCESS)
         result = introduce(comm, cards);
-    for (int r = 0; result == NCCL_SUCCESS && r < comm->ranks; r++)
+    comm->sided = true;
+    for (int r = 0; result == NCCL_SUCCESS && r < comm->ranks; r++) {
         comm->homes[r] = cards[r].home;
+        comm->sided &= cards[r].sided == 1;
+    }
     if (result == NCCL_SUCCESS)
         result = distinct(comm, cards);
     if (result == NCCL_SUCCESS)
@@ -333,6 +339,7 @@ void nccl_cut(struct nccl_comm *comm, const char *abort)
 void nccl_disconnect(struct nccl_comm *comm, const char *abort)
 {
     nccl_cut(comm, abort);
+    nccl_windows_drop(comm);
     free(comm->homes);
     comm->homes = NULL;
 }

@@ -1,14 +1,12 @@
 /*
  * group.c: ncclGroupStart and ncclGroupEnd. What a thread calls between them is done at the end of the outermost group:
- * first communicators are made, all at a time; then each communicator has its collectives, in their order, and its
- * sends and receives as one operation, so that they do not wait for each other; at last those that are finalized are
- * waited for. Where communicators do not block, the group's result is ncclInProgress.
+ * first communicators are made, all at a time; then windows are registered; then operations are given to their streams
+ * (carry.c); at last the communicators that are finalized are waited for. Where communicators do not block, the group's
+ * result is ncclInProgress.
  */
-#include "cpu/client/graph/capture.h"
 #include "cpu/client/nccl/nccl.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "cpu/comm/plan/plan.h"
 #include "cpu/comm/reduce/reduce.h"
@@ -92,132 +90,7 @@ static nccl_result make_all(struct nccl_job *jobs, size_t count)
     return failure ? (nccl_result)failure : result;
 }
 
-/* ---- operations ---- */
-
-static nccl_result here_still(const struct nccl_job *job)
-{
-    return nccl_comm_ended(job->comm)
-               ? nccl_fail(
-                     NCCL_INVALID_USAGE,
-                     "ncclGroupEnd: a communicator was destroyed or aborted after an operation of it in the group")
-               : NCCL_SUCCESS;
-}
-
-static nccl_result call_now(const struct nccl_job *job)
-{
-    nccl_result result = here_still(job);
-    if (result != NCCL_SUCCESS)
-        return result;
-    core_context *context = job->comm->context;
-    struct graph_collective c = { .comm = job->comm->id, .call = job->call };
-    int code = nccl_stage_begin(context, job->stream, &c.call.in, job->in_size, true);
-    if (!code)
-        code = nccl_stage_begin(context, job->stream, &c.call.out, job->out_size, false);
-    if (!code)
-        code = issue_collective(context, job->stream, &c);
-    int in = nccl_stage_end(context, job->stream, job->call.in, c.call.in, job->in_size, false);
-    int out = nccl_stage_end(context, job->stream, job->call.out, c.call.out, job->out_size, !code);
-    return nccl_of_core(code ? code : in ? in : out, "a collective", NULL);
-}
-
-/* `to` waits for what `from` was given. */
-static int order(core_context *context, core_stream from, core_stream to)
-{
-    core_event event;
-    int code = core_event_create(context, 2 /* no times */, &event);
-    if (code)
-        return code;
-    code = issue_record(context, event, from, 0);
-    if (!code)
-        code = issue_wait(context, to, event, 0);
-    issue_event_destroy(event);
-    return code;
-}
-
-static bool is_message_of(const struct nccl_job *job, const struct nccl_comm *comm)
-{
-    return job->kind == NCCL_JOB_MESSAGE && !job->done && job->comm == comm;
-}
-
-/* The stream waits for those of the other messages, and has their bytes on the device. list: as many as there are. */
-static int messages_begin(const struct nccl_job *jobs, size_t count, struct core_comm_message *list, unsigned *found)
-{
-    const struct nccl_comm *comm = jobs[0].comm;
-    const core_stream stream = jobs[0].stream;
-    int code = CORE_OK;
-    *found = 0;
-    for (size_t i = 0; i < count && !code; i++) {
-        if (!is_message_of(&jobs[i], comm))
-            continue;
-        struct core_comm_message *m = &list[(*found)++];
-        *m = jobs[i].message;
-        if (jobs[i].stream != stream)
-            code = order(comm->context, jobs[i].stream, stream);
-        if (!code)
-            code = nccl_stage_begin(comm->context, stream, &m->address, m->size, m->sends);
-    }
-    return code;
-}
-
-/* And they for it. The jobs are done. */
-static int messages_end(struct nccl_job *jobs, size_t count, const struct core_comm_message *list, unsigned found,
-                        int code)
-{
-    const struct nccl_comm *comm = jobs[0].comm;
-    const core_stream stream = jobs[0].stream;
-    int result = CORE_OK;
-    for (size_t i = 0, n = 0; i < count && n < found; i++) {
-        if (!is_message_of(&jobs[i], comm))
-            continue;
-        const struct core_comm_message *m = &list[n++];
-        int ended =
-            nccl_stage_end(comm->context, stream, jobs[i].message.address, m->address, m->size, !code && !m->sends);
-        result = result ? result : ended;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (!is_message_of(&jobs[i], comm))
-            continue;
-        if (jobs[i].stream != stream && !code && !result)
-            result = order(comm->context, stream, jobs[i].stream);
-        jobs[i].done = true;
-    }
-    return code ? code : result;
-}
-
-/* All messages of the communicator from this one on: in the first one's stream, in which the others' wait, and which
-   waits for them. */
-static nccl_result messages_now(struct nccl_job *jobs, size_t count)
-{
-    const struct nccl_comm *comm = jobs[0].comm;
-    struct core_comm_message *list = calloc(count, sizeof *list);
-    unsigned found;
-    nccl_result result = here_still(&jobs[0]);
-    if (result != NCCL_SUCCESS) {
-        free(list);
-        return result;
-    }
-    if (!list)
-        return nccl_fail(NCCL_SYSTEM_ERROR, "no memory for messages");
-    int code = messages_begin(jobs, count, list, &found);
-    if (!code)
-        code = issue_collective(comm->context, jobs[0].stream,
-                                &(struct graph_collective){ .comm = comm->id, .messages = list, .count = found });
-    code = messages_end(jobs, count, list, found, code);
-    free(list);
-    return nccl_of_core(code, "send and receive", NULL);
-}
-
-static nccl_result do_all(struct nccl_job *jobs, size_t count)
-{
-    nccl_result result = NCCL_SUCCESS;
-    for (size_t i = 0; i < count && result == NCCL_SUCCESS; i++)
-        if (jobs[i].kind == NCCL_JOB_CALL)
-            result = call_now(&jobs[i]);
-    for (size_t i = 0; i < count && result == NCCL_SUCCESS; i++)
-        if (jobs[i].kind == NCCL_JOB_MESSAGE && !jobs[i].done)
-            result = messages_now(&jobs[i], count - i);
-    return result;
-}
+/* ---- all of it ---- */
 
 static nccl_result carry_out(struct nccl_job *jobs, size_t count)
 {
@@ -226,7 +99,9 @@ static nccl_result carry_out(struct nccl_job *jobs, size_t count)
         makes |= jobs[i].kind == NCCL_JOB_MAKE;
     nccl_result result = makes ? make_all(jobs, count) : NCCL_SUCCESS;
     if (!failed(result))
-        worse(&result, do_all(jobs, count));
+        worse(&result, nccl_windows_make(jobs, count));
+    if (!failed(result))
+        worse(&result, nccl_carry_out(jobs, count));
     for (size_t i = 0; i < count && !failed(result); i++)
         if (jobs[i].kind == NCCL_JOB_FINALIZE)
             worse(&result, nccl_finalize(jobs[i].comm));
@@ -272,12 +147,12 @@ nccl_result ncclGroupStart(void)
 /* Before a server has measured its network. */
 static const struct comm_table usual = COMM_TABLE_USUAL;
 
-/* Microseconds. Messages of a communicator are under way at a time, so each counts with its bytes only. */
+/* Microseconds. Messages and puts of a communicator are under way at a time: each counts with its bytes only. */
 static double time_of(const struct nccl_job *job)
 {
     const unsigned ranks = (unsigned)job->comm->ranks;
-    if (job->kind == NCCL_JOB_MESSAGE)
-        return (double)job->message.size / usual.mb_per_s;
+    if (job->kind == NCCL_JOB_MESSAGE || job->kind == NCCL_JOB_PUT)
+        return (double)(job->kind == NCCL_JOB_PUT ? job->put.size : job->message.size) / usual.mb_per_s;
     if (job->kind != NCCL_JOB_CALL)
         return 0;
     const enum comm_kind kind = (enum comm_kind)job->call.kind;
@@ -297,7 +172,7 @@ static float time_of_all(const struct nccl_job *jobs, size_t count)
             if (jobs[k].comm != jobs[i].comm)
                 continue;
             time += time_of(&jobs[k]);
-            messages |= jobs[k].kind == NCCL_JOB_MESSAGE;
+            messages |= jobs[k].kind == NCCL_JOB_MESSAGE || jobs[k].kind == NCCL_JOB_PUT;
         }
         time += messages ? usual.latency_us : 0;
         longest = time > longest ? time : longest;
@@ -324,9 +199,12 @@ static nccl_result group_end(struct nccl_simulation *info, const char *function)
         result = mine.count ? carry_out(mine.jobs, mine.count) : NCCL_SUCCESS;
     else
         make_none(mine.jobs, mine.count); /* another one has failed before any was begun */
-    for (size_t i = 0; i < mine.count; i++)
+    for (size_t i = 0; i < mine.count; i++) {
+        if (mine.jobs[i].kind == NCCL_JOB_WAIT)
+            free(mine.jobs[i].wait.list);
         if (mine.jobs[i].kind != NCCL_JOB_MAKE)
             nccl_comm_leave(mine.jobs[i].comm);
+    }
     free(mine.jobs);
     return result;
 }

@@ -47,40 +47,78 @@ nccl_result ncclCommDeregister(const struct nccl_comm *comm, void *handle)
     return nccl_comm_check(comm, __func__);
 }
 
-/* As NVIDIA's library does where memory cannot be symmetric: there is no window, and everything works without one. */
-nccl_result ncclCommWindowRegister(struct nccl_comm *comm, void *memory, size_t size, void **window, int flags)
+/* ---- windows ---- */
+
+enum { WINDOW_ALIGNMENT = 4096, SYMMETRIC = 1 };
+
+/* Memory of the communicator's device, all of it, from a whole page of an allocation on. */
+static nccl_result window_check(const struct nccl_comm *comm, void *memory, size_t size, const char *function)
 {
-    (void)flags;
-    NCCL_ENTER();
-    NCCL_USE(comm);
-    nccl_result result = nccl_comm_check(comm, __func__);
-    if (result != NCCL_SUCCESS)
-        return result;
-    if (!memory || !size || !window)
-        return nccl_fail(NCCL_INVALID_ARGUMENT, "ncclCommWindowRegister: a pointer is NULL, or size is 0");
-    *window = NULL;
+    struct core_range range;
+    uint64_t at = (uint64_t)(uintptr_t)memory;
+    for (uint64_t left = size, here; left > 0; left -= here, at += here) {
+        if (!core_address_lookup(at, &range) || range.kind != CORE_DEVICE_MEMORY ||
+            range.flags & (CORE_MANAGED | CORE_HOST_MAPPED) || range.device != comm->device)
+            return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: buff (%p, %zu bytes) is not all memory of device %d", function,
+                             memory, size, comm->device);
+        if (left == size && (at - range.base) % WINDOW_ALIGNMENT)
+            return nccl_fail(NCCL_INVALID_ARGUMENT, "%s: buff (%p) is not at a multiple of %d bytes of its allocation",
+                             function, memory, WINDOW_ALIGNMENT);
+        here = range.size - (at - range.base);
+        here = here < left ? here : left;
+    }
     return NCCL_SUCCESS;
 }
 
-nccl_result ncclCommWindowDeregister(struct nccl_comm *comm, void *window)
+/* As NVIDIA's library does where memory cannot be symmetric, there is no window where a rank's server has none, and
+   everything else works without. */
+nccl_result ncclCommWindowRegister(struct nccl_comm *comm, void *memory, size_t size, struct nccl_window **window,
+                                   int flags)
 {
-    (void)window;
     NCCL_ENTER();
     NCCL_USE(comm);
-    return nccl_comm_check(comm, __func__);
+    nccl_result result = nccl_comm_known(comm, __func__);
+    if (result == NCCL_SUCCESS && !window)
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: win is NULL", __func__);
+    if (result != NCCL_SUCCESS)
+        return nccl_group_failed(result);
+    *window = NULL;
+    result = nccl_comm_open(comm, __func__);
+    if (result == NCCL_SUCCESS && (!memory || !size))
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: buff is NULL, or size is 0", __func__);
+    if (result != NCCL_SUCCESS || !comm->sided)
+        return nccl_group_failed(result);
+    result = window_check(comm, memory, size, __func__);
+    if (result == NCCL_SUCCESS)
+        result = nccl_submit(&(struct nccl_job){ .comm = comm,
+                                                 .kind = NCCL_JOB_WINDOW,
+                                                 .window = { window, memory, size, flags & SYMMETRIC, NULL } });
+    return nccl_group_failed(result);
 }
 
-/* Of a window that is NULL, as they all are. */
-nccl_result ncclWinGetUserPtr(struct nccl_comm *comm, void *window, void **memory)
+nccl_result ncclCommWindowDeregister(struct nccl_comm *comm, struct nccl_window *window)
 {
-    (void)window;
+    NCCL_ENTER();
+    NCCL_USE(comm);
+    nccl_result result = nccl_comm_known(comm, __func__);
+    if (result == NCCL_SUCCESS && window && !nccl_window_remove(comm, window))
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: %p is no window of the communicator", __func__, (void *)window);
+    return result;
+}
+
+nccl_result ncclWinGetUserPtr(struct nccl_comm *comm, struct nccl_window *window, void **memory)
+{
+    struct nccl_window copy = { .memory = NULL };
+    uint64_t size;
     NCCL_ENTER();
     NCCL_USE(comm);
     nccl_result result = nccl_comm_known(comm, __func__);
     if (result == NCCL_SUCCESS && !memory)
         result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: outUserPtr is NULL", __func__);
+    if (result == NCCL_SUCCESS && comm->sided && !nccl_window_known(comm, window, comm->rank, &copy, &size))
+        result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: %p is no window of the communicator", __func__, (void *)window);
     if (result == NCCL_SUCCESS)
-        *memory = NULL;
+        *memory = copy.memory;
     return result;
 }
 

@@ -10,10 +10,13 @@
  *   comm.c      what they are asked, and how they end
  *   users.c     who uses a communicator, and what becomes of its memory
  *   operation.c collectives, send and receive, operations of the program's own
+ *   sided.c     puts, signals, and waits for signals
  *   group.c     ncclGroupStart and ncclGroupEnd
+ *   carry.c     operations go to their streams
  *   staging.c   pinned memory of the host as a buffer
  *   error.c     why the last call has failed
  *   memory.c    ncclMemAlloc and registration
+ *   window.c    windows, and how they are made
  *   choice.c    whether the program uses these functions, or those of an NCCL of its own
  *   own.c       finds that
  *   calls.h     the functions that have a body here
@@ -89,6 +92,7 @@ struct nccl_comm {
     struct nccl_making making;
     struct nccl_place *homes; /* of each rank: the store that its process serves; no URI: it has none */
     unsigned splits, shrinks, growths;
+    bool sided; /* all ranks' servers have one-sided operations */
     atomic_uint children; /* that threads make of it: it is in progress, as the program sees it */
     atomic_bool revoked, suspended;
     atomic_bool finalized, flushing; /* flushing: finalized, and operations may be under way still */
@@ -96,6 +100,7 @@ struct nccl_comm {
     pthread_mutex_t lock; /* of what follows */
     atomic_int state;     /* a nccl_result: NCCL_IN_PROGRESS: it is being made */
     uint64_t asked;       /* when the server was last asked how it is */
+    struct nccl_window *windows;
     struct nccl_factor factors[NCCL_OWN_OPERATIONS_MOST];
 };
 
@@ -167,16 +172,36 @@ void nccl_disconnect(struct nccl_comm *, const char *abort);
 
 /* ---- group.c ---- */
 
-/* An operation, or the making or the finalizing of a communicator. */
+/* An operation, the making or the finalizing of a communicator, or the registration of a window. */
 struct nccl_job {
     struct nccl_comm *comm;
     core_stream stream;
-    enum { NCCL_JOB_CALL, NCCL_JOB_MESSAGE, NCCL_JOB_MAKE, NCCL_JOB_FINALIZE } kind;
+    enum {
+        NCCL_JOB_CALL,
+        NCCL_JOB_MESSAGE,
+        NCCL_JOB_PUT,
+        NCCL_JOB_WAIT,
+        NCCL_JOB_MAKE,
+        NCCL_JOB_WINDOW,
+        NCCL_JOB_FINALIZE
+    } kind;
     bool waits; /* the caller, for what is made */
     bool done;
     union {
         struct core_comm_call call;
         struct core_comm_message message;
+        struct core_comm_sided put;
+        struct nccl_wait {
+            struct core_comm_sided *list; /* the group's, which frees it; outside of one the caller's */
+            unsigned count;
+        } wait;
+        struct nccl_registration {
+            struct nccl_window **out; /* the program's; NULL until all ranks have registered theirs */
+            void *memory;
+            size_t size;
+            bool symmetric;
+            struct nccl_window *made;
+        } window;
     };
     uint64_t in_size, out_size; /* bytes of a call's buffers */
 };
@@ -185,6 +210,41 @@ nccl_result nccl_submit(const struct nccl_job *);
 bool nccl_in_group(void);
 /* A call in the group has failed: so does the group. */
 nccl_result nccl_group_failed(nccl_result);
+
+/* ---- carry.c ---- */
+
+/* Gives the operations to their streams; does not wait. */
+nccl_result nccl_carry_out(struct nccl_job *, size_t count);
+
+/* ---- window.c ---- */
+
+/* Memory of this rank, and of the others what they have registered at the same turn. The communicator's. */
+struct nccl_window {
+    struct nccl_window *next;
+    uint32_t number; /* the server's */
+    void *memory;
+    uint64_t size;
+    bool symmetric;
+    uint64_t sizes[]; /* of each rank */
+};
+
+/* Registers the windows of a group, and waits until all ranks have; NCCL_IN_PROGRESS: of a communicator that does not
+   block. */
+nccl_result nccl_windows_make(struct nccl_job *, size_t count);
+/* Whether it is one of the communicator. *window: a copy without the sizes; *size: of that rank's part. */
+bool nccl_window_known(struct nccl_comm *, const struct nccl_window *, int rank, struct nccl_window *window,
+                       uint64_t *size);
+/* Whether all of that memory is in a symmetric one of this rank. */
+bool nccl_window_covers(struct nccl_comm *, const void *memory, uint64_t size);
+/* Waits until nothing comes into it any more. False: it is none of the communicator. */
+bool nccl_window_remove(struct nccl_comm *, const struct nccl_window *);
+/* The communicator ends. */
+void nccl_windows_drop(struct nccl_comm *);
+
+/* ---- operation.c ---- */
+
+/* What operations have in common: NCCL_SUCCESS: the communicator, the type, the count and the stream are good. */
+nccl_result nccl_operation_check(const struct nccl_comm *, core_stream, int type, uint64_t count, const char *function);
 
 /* ---- staging.c ---- */
 

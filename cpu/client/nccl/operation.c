@@ -50,8 +50,8 @@ static nccl_result stream_good(const struct nccl_comm *comm, core_stream stream,
     return NCCL_SUCCESS;
 }
 
-static nccl_result common(const struct nccl_comm *comm, core_stream stream, int type, uint64_t count,
-                          const char *function)
+nccl_result nccl_operation_check(const struct nccl_comm *comm, core_stream stream, int type, uint64_t count,
+                                 const char *function)
 {
     nccl_result result = nccl_comm_open(comm, function);
     if (result == NCCL_SUCCESS && (type < 0 || type >= NCCL_TYPES))
@@ -82,7 +82,7 @@ static nccl_result operation_set(const struct nccl_comm *comm, int op, struct co
 static nccl_result collective(enum comm_kind kind, const void *in, void *out, uint64_t count, int type, int op,
                               int root, struct nccl_comm *comm, core_stream stream, const char *function)
 {
-    nccl_result result = common(comm, stream, type, count, function);
+    nccl_result result = nccl_operation_check(comm, stream, type, count, function);
     if (result == NCCL_SUCCESS && (root < 0 || root >= comm->ranks))
         result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: the root is %d, of %d ranks", function, root, comm->ranks);
     if (result != NCCL_SUCCESS)
@@ -178,7 +178,7 @@ nccl_result ncclScatter(const void *in, void *out, size_t count, int type, int r
 static nccl_result message(bool sends, const void *buffer, size_t count, int type, int peer, struct nccl_comm *comm,
                            core_stream stream, const char *function)
 {
-    nccl_result result = common(comm, stream, type, count, function);
+    nccl_result result = nccl_operation_check(comm, stream, type, count, function);
     if (result == NCCL_SUCCESS && (peer < 0 || peer >= comm->ranks))
         result = nccl_fail(NCCL_INVALID_ARGUMENT, "%s: the peer is %d, of %d ranks", function, peer, comm->ranks);
     if (result == NCCL_SUCCESS)

@@ -18,6 +18,7 @@
 
 _Static_assert((int)CORE_LINK_HANDLE_SIZE == (int)FLYT_LINK_HANDLE_SIZE, "a handle travels as it is");
 _Static_assert((int)CORE_LINK_HANDLES_MOST == (int)FLYT_MAX_LINK_HANDLES, "as many handles as a link may have");
+_Static_assert((int)CORE_COMM_SIDED_MOST == (int)FLYT_MAX_COMM_MESSAGES, "as many as a message may have");
 
 #define ENCODE(type) ((xdrproc_t)xdr_##type)
 
@@ -116,7 +117,8 @@ int core_comms_offered(struct core_comms_offer *offer)
     uint64_t capabilities = code ? 0 : core_session.hello.capabilities;
     *offer = (struct core_comms_offer){ .comms = capabilities & FLYT_CAP_COLLECTIVES,
                                         .kept = capabilities & FLYT_CAP_KEPT_COLLECTIVES,
-                                        .links = capabilities & FLYT_CAP_LINKS };
+                                        .links = capabilities & FLYT_CAP_LINKS,
+                                        .sided = capabilities & FLYT_CAP_ONE_SIDED };
     return code;
 }
 
@@ -218,14 +220,19 @@ int collective_op(struct client_stream *s, const struct op *op)
     const struct op_collective *o = &op->collective;
     bool comes;
     int code = managed_work_begins(s, &comes);
-    if (o->one)
+    struct stream_call call;
+    if (o->one) {
         o->one->stream = s->wire;
-    else
+        call = (struct stream_call){ FLYT_COMM_OP, ENCODE(comm_op_args), o->one, .weighty = true };
+    } else if (o->messages) {
         o->messages->stream = s->wire;
-    const struct stream_call call =
-        o->one ? (struct stream_call){ FLYT_COMM_OP, ENCODE(comm_op_args), o->one, .weighty = true }
-               : (struct stream_call){ FLYT_COMM_MESSAGES, ENCODE(comm_messages_args), o->messages, .weighty = true,
-                                       .bytes = o->messages->messages.messages_len * sizeof(flyt_comm_message) };
+        call = (struct stream_call){ FLYT_COMM_MESSAGES, ENCODE(comm_messages_args), o->messages, .weighty = true,
+                                     .bytes = o->messages->messages.messages_len * sizeof(flyt_comm_message) };
+    } else {
+        o->sided->stream = s->wire;
+        call = (struct stream_call){ FLYT_COMM_SIDED, ENCODE(comm_sided_args), o->sided, .weighty = true,
+                                     .bytes = o->sided->list.list_len * sizeof(flyt_comm_sided) };
+    }
     if (!code)
         code = stream_send(s, &call, NULL);
     managed_work_sent(comes);
@@ -282,6 +289,84 @@ int core_comm_messages(core_context *c, core_stream stream, core_comm comm, cons
     code = op_submit(s, &(struct op){ .kind = OP_COLLECTIVE, .collective = { .messages = &args } });
     free(sent);
     return code;
+}
+
+int core_comm_sided(core_context *c, core_stream stream, core_comm comm, bool waits, const struct core_comm_sided *list,
+                    unsigned count)
+{
+    CANCEL_DEFERRED;
+    struct client_stream *s;
+    uint32_t id;
+    int code = collective_enter(c, stream, comm, &s, &id);
+    if (!code && count > FLYT_MAX_COMM_MESSAGES)
+        code = CORE_INVALID_VALUE;
+    if (!code && !(core_session.hello.capabilities & FLYT_CAP_ONE_SIDED))
+        code = CORE_NOT_SUPPORTED;
+    flyt_comm_sided *sent = code ? NULL : calloc(count + 1, sizeof *sent);
+    if (!sent)
+        return code ? code : CORE_OUT_OF_MEMORY;
+    for (unsigned i = 0; i < count; i++)
+        sent[i] = (flyt_comm_sided){ list[i].peer, list[i].window, list[i].offset, list[i].address, list[i].size };
+    comm_sided_args args = { .comm = id, .waits = waits, .list = { count, sent } };
+    code = op_submit(s, &(struct op){ .kind = OP_COLLECTIVE, .collective = { .sided = &args } });
+    free(sent);
+    return code;
+}
+
+/* ---- windows ---- */
+
+/* A result code: the communicator is not there, or its server has no windows. */
+static int window_enter(core_comm comm, uint32_t *id)
+{
+    int code = core_enter();
+    if (!code && !name_find(comm, id))
+        code = CORE_INVALID_HANDLE;
+    return !code && !(core_session.hello.capabilities & FLYT_CAP_ONE_SIDED) ? CORE_NOT_SUPPORTED : code;
+}
+
+int core_comm_window_add(core_comm comm, uint64_t address, uint64_t size, uint32_t *number, char *why)
+{
+    CANCEL_DEFERRED;
+    comm_window_args args = { .address = address, .size = size };
+    comm_window_result result = { 0 };
+    say(why, NULL);
+    int code = window_enter(comm, &args.comm);
+    if (!code)
+        code = wire_call(session_of(&comms, args.comm), FLYT_COMM_WINDOW, ENCODE(comm_window_args), &args,
+                         ENCODE(comm_window_result), &result);
+    *number = code ? 0 : result.window;
+    say(why, result.why);
+    xdr_free(ENCODE(comm_window_result), &result);
+    return code;
+}
+
+int core_comm_window_sizes(core_comm comm, uint32_t number, unsigned ranks, bool *ready, uint64_t *sizes, char *why)
+{
+    CANCEL_DEFERRED;
+    comm_window_status_args args = { .window = number };
+    comm_window_status_result result = { 0 };
+    say(why, NULL);
+    int code = window_enter(comm, &args.comm);
+    if (!code)
+        code = wire_call(session_of(&comms, args.comm), FLYT_COMM_WINDOW_STATUS, ENCODE(comm_window_status_args), &args,
+                         ENCODE(comm_window_status_result), &result);
+    *ready = !code && result.ready && result.sizes.sizes_len == ranks;
+    for (unsigned r = 0; *ready && r < ranks; r++)
+        sizes[r] = result.sizes.sizes_val[r];
+    say(why, result.why);
+    xdr_free(ENCODE(comm_window_status_result), &result);
+    return code;
+}
+
+int core_comm_window_remove(core_comm comm, uint32_t number)
+{
+    CANCEL_DEFERRED;
+    comm_window_remove_args args = { .window = number };
+    plain_result result = { .head = { 0 } };
+    int code = window_enter(comm, &args.comm);
+    return code ? code
+                : wire_call(session_of(&comms, args.comm), FLYT_COMM_WINDOW_REMOVE, ENCODE(comm_window_remove_args),
+                            &args, ENCODE(plain_result), &result);
 }
 
 int core_comm_status(core_comm comm, int *status, char *why)

@@ -31,8 +31,8 @@
 
 /* The capabilities of a server that a program with several servers can use. */
 static const uint64_t usable = FLYT_CAP_TEXREFS | FLYT_CAP_PLACES | FLYT_CAP_LINKS | FLYT_CAP_COLLECTIVES |
-                               FLYT_CAP_KEPT_COLLECTIVES | FLYT_CAP_COMM_PENDING | FLYT_CAP_MIRROR | FLYT_CAP_PULL |
-                               FLYT_CAP_USAGE;
+                               FLYT_CAP_KEPT_COLLECTIVES | FLYT_CAP_COMM_PENDING | FLYT_CAP_ONE_SIDED |
+                               FLYT_CAP_MIRROR | FLYT_CAP_PULL | FLYT_CAP_USAGE;
 
 /* One more, behind the last. NULL: no memory. */
 static struct client_session *session_new(void)

@@ -30,6 +30,7 @@ enum op_kind {
 struct client_event;
 struct comm_messages_args;
 struct comm_op_args;
+struct comm_sided_args;
 struct loaded_function;
 
 struct op {
@@ -66,10 +67,12 @@ struct op {
         } event; /* recorded, or waited for */
         /* The arguments are the caller's; the stream in them does not count. bytes: of the calls in the bodies */
         struct op_condition { const struct condition_args *args; size_t bytes; } condition;
-        /* A collective, or messages. The arguments are the caller's; the stream in them does not count. */
+        /* A collective, messages, or puts or waits; the others are NULL. The arguments are the caller's; the stream
+           in them does not count. */
         struct op_collective {
-            struct comm_op_args *one; /* NULL: messages */
+            struct comm_op_args *one;
             struct comm_messages_args *messages;
+            struct comm_sided_args *sided;
         } collective;
         struct op_extent { uint64_t address, size; flyt_extent_state state; } extent;
         struct op_host { void (*function)(void *user, int status); void *user; bool on_error; } host;
