@@ -17,6 +17,8 @@ that misses its goal makes the exit status 1, and without root it is 77.
   gpu_card      256 MiB from GPU to GPU of two nodes with a card of 1 Gbit/s, against raw streams
   copy_loopback, copy_card  the same by a CUDA program's cudaMemcpyPeer between two GPU servers (--cuda PROGRAM, which
              is build/bench/peer): 256 MiB and 64 MiB against raw streams, and microseconds for 64 KiB
+  puts       ncclPutSignal with ncclWaitSignal between GPUs of two servers over loopback (--puts PROGRAM, which is
+             build/…/bench-puts): 8 bytes, and the rate of 64 MiB, against ncclSend of the same repetition
   slow       64 MiB over 8 cards of 100 Mbit/s, one of which has a tenth of that: part of what the cards allow
 """
 import argparse
@@ -255,6 +257,22 @@ def copy_card(tool, repeat):
         pair.close()
 
 
+def puts(tool, repeat):
+    """As many runs; of each ratio the median."""
+    servers, uris = gpu_servers(tool, ["", ""], ["127.0.0.1", "127.0.0.1"])
+    rows = []
+    try:
+        for _ in range(int(repeat)):
+            rows.append(json.loads(run(os.path.join(os.path.dirname(tool), "flyt-run"), "--server", ",".join(uris),
+                                       PROGRAM["puts"])))
+    finally:
+        for server in servers:
+            server.kill()
+            server.wait()
+    middle = {name: sorted(row[name] for row in rows)[len(rows) // 2] for name in rows[0]}
+    return {**middle, "most_latency": max(row["latency"] for row in rows), "least": min(row["rate"] for row in rows)}
+
+
 def all_reduce(tool, repeat, nodes=4, rate=200, size="32M"):
     switch = Switch(nodes, rate)
     try:
@@ -287,8 +305,9 @@ CASES = ((loopback, "ratio", 0.80), (card, "ratio", 0.95), (cards, "ratio", 3.7)
          (slow, "part", 0.95), (all_reduce, "part", 0.90), (two_ranks, "ratio", 0.60),
          (all_reduce_2, "part", 0.90), (all_reduce_4, "part", 0.90), (all_reduce_8, "part", 0.90),
          (gpu_loopback, "ratio", 0.80), (gpu_card, "ratio", 0.95),
-         (copy_loopback, "ratio", 0.80), (copy_card, "ratio", 0.95))
-PROGRAM = {}  # "cuda": --cuda
+         (copy_loopback, "ratio", 0.80), (copy_card, "ratio", 0.95), (puts, "rate", 0.90))
+NEEDS = {copy_loopback: "cuda", copy_card: "cuda", puts: "puts"}
+PROGRAM = {}  # "cuda": --cuda; "puts": --puts
 
 
 def main():
@@ -297,16 +316,18 @@ def main():
     parser.add_argument("case", nargs="*")
     parser.add_argument("--repeat", default="5")
     parser.add_argument("--cuda", metavar="PROGRAM", help="the program of copy_loopback and copy_card")
+    parser.add_argument("--puts", metavar="PROGRAM", help="the program of puts")
     parser.add_argument("--judge", action="store_true")
     options = parser.parse_args()
     tool = os.path.join(os.path.abspath(options.bin), "flyt-comm-perf")
     if os.geteuid() != 0:
         print("network namespaces need root: skipped")
         return 77
-    PROGRAM["cuda"] = os.path.abspath(options.cuda) if options.cuda else None
+    PROGRAM.update({name: os.path.abspath(path) for name, path in (("cuda", options.cuda), ("puts", options.puts))
+                    if path})
     missed = False
     for case, figure, goal in CASES:
-        if case in (copy_loopback, copy_card) and not options.cuda:
+        if NEEDS.get(case) and NEEDS[case] not in PROGRAM:
             continue
         if not options.case or case.__name__ in options.case:
             got = {"case": case.__name__, **case(tool, options.repeat), "goal": goal}

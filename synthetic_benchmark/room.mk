@@ -52,6 +52,12 @@ $(call objects,synthetic_benchmark/collectives.c): | $(CPU_RPC_HEADERS)
 $(BENCH_COLLECTIVES): $(call objects,synthetic_benchmark/collectives.c) | $(NCCL_LIBRARY) $(BIN)/cudart/libcuda.so.1
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN)/nccl -l:libnccl.so.2 -L$(BIN)/cudart -l:libcuda.so.1 \
 	    -Wl,--allow-shlib-undefined
+# Puts beside sends, for comm.py.
+BENCH_PUTS := $(BUILD)/bench-puts
+$(call objects,synthetic_benchmark/puts.c): | $(CPU_RPC_HEADERS)
+$(BENCH_PUTS): $(call objects,synthetic_benchmark/puts.c) | $(NCCL_LIBRARY) $(BIN)/cudart/libcuda.so.1
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -L$(BIN)/nccl -l:libnccl.so.2 -L$(BIN)/cudart -l:libcuda.so.1 \
+	    -Wl,--allow-shlib-undefined
 $(BUILD)/bench-gloo: synthetic_benchmark/gloo.cc
 	$(CXX) -O2 -std=c++14 -o $@ $< -lgloo -pthread
 .PHONY: bench-collectives

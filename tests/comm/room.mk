@@ -30,9 +30,12 @@ LONG_TESTS += "env FLYT_COMM_RANDOM=10000 FLYT_TEST_ONLY=random* $(BUILD)/tests/
 LONG_TESTS += $(if $(SANITIZE),,$(foreach part,ten_thousand_between_processors a_thousand_between_GPUs,\
     "tests/comm/lossy.py $(BIN) $(BUILD)/tests/comm_collectives $(BUILD)/tests/nccl_ranks $(part)@600"))
 LONG_TESTS += $(if $(SANITIZE),,"synthetic_benchmark/comm.py --judge $(BIN)@500" \
-                "$(BUILD)/tests/comm_copies@500")
+                "$(BUILD)/tests/comm_copies@500" "$(BUILD)/tests/comm_puts@300")
 $(BUILD)/tests/comm_copies: synthetic_benchmark/comm.py build/bench/peer | $(PROGRAMS)
 	$(call script,synthetic_benchmark/comm.py --judge --cuda build/bench/peer $(BIN) copy_loopback copy_card)
+
+$(BUILD)/tests/comm_puts: synthetic_benchmark/comm.py $(BUILD)/bench-puts | $(PROGRAMS)
+	$(call script,synthetic_benchmark/comm.py --judge --puts $(BUILD)/bench-puts $(BIN) puts)
 
 # With the public header and the library alone.
 $(BUILD)/tests/comm_library: $(call objects,tests/comm/library.c) | $(COMM_LIBRARY)
