@@ -103,3 +103,12 @@ bench-softgpu: bench-softgpu-programs $$(EXEC_BENCH) $$(PROGRAMS)
 	$(EXEC_BENCH)
 	synthetic_benchmark/softgpu/compare.py --programs $(BENCH_SOFTGPU) --bin $(BIN) \
 	    $(if $(BENCH_CUBLAS),--cublas $(dir $(BENCH_CUBLAS))) $(BENCH_SOFTGPU_FLAGS)
+
+# Public programs that have a CUDA and an OpenMP form: SOURCES holds a checkout of HeCBench. Flags: of forms.py.
+# A training step of PyTorch on the software GPU and on the processor; training.py says what it needs.
+.PHONY: bench-softgpu-forms bench-softgpu-training
+bench-softgpu-forms: $$(PROGRAMS)
+	@[ -n "$(SOURCES)" ] || { echo 'bench-softgpu-forms: SOURCES=DIR names the folder that holds HeCBench'; exit 2; }
+	synthetic_benchmark/softgpu/forms.py $(SOURCES) $(BENCH_SOFTGPU)/forms --bin $(BIN) $(BENCH_SOFTGPU_FLAGS)
+bench-softgpu-training: $$(PROGRAMS)
+	synthetic_benchmark/softgpu/training.py --bin $(BIN) $(BENCH_SOFTGPU_FLAGS)

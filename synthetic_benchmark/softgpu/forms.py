@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""forms.py SOURCES DIR: public programs that have a CUDA and an OpenMP form, on the software GPU and on the processor.
+
+    forms.py SOURCES DIR [--bin DIR] [--rounds N] [--parts build,check,measure,table] [--seconds S] [NAME ...]
+
+SOURCES holds a checkout of HeCBench, of which forms.tsv names 20 programs. Both forms of each are built into DIR: the
+CUDA form as PTX, the OpenMP form for the host (`g++ -O3 -march=native -fopenmp`; HeCBench's directives ask for a device,
+and without one the host executes them). The parts, of which each can be run alone, because they keep what they found
+in DIR/found.json:
+
+    build      what is not there yet
+    check      both forms print the same results: lines without times are compared, numbers to one part in a thousand
+    measure    how many repetitions each form needs for its warm-up and a measurement, then rounds in which the forms
+               take turns, until each program has N; begins no more after S seconds
+    table      the ratios, as Markdown
+
+The time of a repetition is the difference of two processes with different numbers of repetitions, divided by the
+difference of the numbers. So what happens once (set-up, the first runs of code before it is compiled, compiling, the
+program's own check) is in neither. The table has the median of the rounds. A program that moves more than 70 % of what
+the triad of babelstream's OpenMP form moves in a second stands apart. Exit status 1: a program failed or two forms
+disagree.
+"""
+import argparse
+import csv
+import json
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests/programs"))
+from trial import VARIES  # noqa: E402
+
+FORMS = ("openmp", "off", "on")
+PARTS = ("build", "check", "measure", "table")
+NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+TOLERANCE = 1e-3
+# Of programs that measure what they print: the lines of babelstream and ising that have a rate without its unit.
+RATES = re.compile(r"^(?:Copy|Mul|Add|Triad|Dot|Nstream) |updates per")
+# Seconds of processor time before the measurement, so that hot code is compiled, and of the measurement.
+WARM = {"openmp": 0.1, "off": 0.1, "on": 2.5}
+LONG = 0.8
+LIMIT = 300
+APART = 0.7
+
+
+class Program:
+    def __init__(self, row, options):
+        self.name, self.arguments, other, flags, moved, self.change, self.what = row
+        self.other = other or self.arguments
+        self.flags = flags.split()
+        self.moved = float(moved) * 1e6 if moved else 0
+        self.options = options
+        self.found = options.found.setdefault(self.name, {})
+
+    def binary(self, form):
+        return os.path.join(self.options.dir, f"{self.name}.{'openmp' if form == 'openmp' else 'cuda'}")
+
+    def folder(self, form):
+        kind = "omp" if form == "openmp" else "cuda"
+        return os.path.join(self.options.sources, "HeCBench/src", f"{self.name}-{kind}")
+
+    def build(self):
+        """Empty when both forms are there, else why not."""
+        for form in ("openmp", "off"):
+            if os.path.exists(self.binary(form)):
+                continue
+            folder = self.folder(form)
+            with open(f"{folder}/Makefile", encoding="utf-8") as file:
+                names = re.search(r"^source\s*=\s*(.*)", file.read(), re.M).group(1).split()
+            if self.change:
+                names = [self.changed(folder, name) for name in names]
+            if form == "openmp":
+                command = ["g++", "-O3", "-march=native", "-fopenmp"]
+            else:
+                command = [self.options.compiler, "-std=c++17", "-O3", "-arch=compute_80", "-cudart", "shared"]
+            command += ["-w", *self.flags, "-I.", f"-I../{self.name}-cuda", *names, "-o", self.binary(form)]
+            done = subprocess.run(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+            if done.returncode:
+                return f"{form}: {(done.stderr.splitlines() or ['it failed'])[0][:140]}"
+        return ""
+
+    def changed(self, folder, name):
+        _, found, instead, _ = self.change.split("/")
+        with open(f"{folder}/{name}", encoding="utf-8") as file:
+            text = file.read()
+        with open(f"{folder}/smaller-{name}", "w", encoding="utf-8") as file:
+            file.write(text.replace(found, instead))
+        return f"smaller-{name}"
+
+    def run(self, form, repetitions, check=0):
+        """(seconds, seconds of processor time, what it printed)"""
+        environment = dict(os.environ, OMP_WAIT_POLICY="passive")
+        if form != "openmp":
+            environment.update(FLYT_SERVER="local:", FLYT_SOFTGPU_JIT=form)
+            environment["LD_LIBRARY_PATH"] = os.path.abspath(os.path.join(self.options.bin, "cudart"))
+        words = (self.other if form == "openmp" else self.arguments).format(n=repetitions, check=check).split()
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        done = subprocess.run([self.binary(form), *words], cwd=self.folder(form), env=environment, timeout=LIMIT,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        wall, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+        if done.returncode:
+            raise RuntimeError(f"{form}: exit status {done.returncode}: {done.stdout.strip()[-200:]}")
+        return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
+
+    def lines(self, form):
+        """What a form prints, but for times, or the picture that it writes: each byte is a line."""
+        text = self.run(form, 3, 1)[2]
+        for name in os.listdir(self.folder(form)):
+            if name.endswith(".ppm"):
+                with open(os.path.join(self.folder(form), name), "rb") as file:
+                    return list(map(str, file.read()))
+        return [line for line in text.splitlines() if not VARIES.search(line) and not RATES.search(line)]
+
+    def check(self):
+        if "checked" in self.found:
+            return ""
+        printed = {form: self.lines(form) for form in FORMS}
+        lines = compared(printed["openmp"], printed["off"])
+        if printed["off"] != printed["on"]:
+            return "compiled code prints other results than interpreted"
+        bad = [line for form in FORMS for line in printed[form] if re.search(r"\bFAIL", line)]
+        if bad:
+            return bad[0]
+        passes = all("PASS" in "".join(printed[form]) for form in FORMS)
+        of = max(len(printed["openmp"]), len(printed["off"]))
+        if not passes and lines < of / 2:
+            return f"of {of} lines {lines} are the same"
+        self.found["checked"] = "both pass" if passes else f"{lines} of {of} lines"
+        return ""
+
+    def count(self):
+        """Doubles the repetitions until they take long enough to tell what one costs."""
+        self.found["counts"] = {}
+        for form in FORMS:
+            first, more = self.run(form, 3)[1], 2
+            while (cost := (self.run(form, 3 + more)[1] - first) / more) * more < 0.15:
+                more *= 4
+            more = LONG / cost
+            if form == "on":  # what it costs before the code is compiled; afterwards it is less
+                more *= 2
+            self.found["counts"][form] = (3 + int(WARM[form] / cost), max(1, int(more)))
+
+    def measure(self):
+        if "counts" not in self.found:
+            self.count()
+        for form in FORMS:
+            warm, more = self.found["counts"][form]
+            short, long = self.run(form, warm), self.run(form, warm + more)
+            times = [(long[i] - short[i]) / more for i in (0, 1)]
+            self.found.setdefault("times", {}).setdefault(form, []).append(times)
+
+    def rounds(self):
+        return min((len(self.found.get("times", {}).get(form, [])) for form in FORMS), default=0)
+
+    def time(self, form, which):
+        return statistics.median(one[which] for one in self.found["times"][form])
+
+    def ratio(self, form, which):
+        return self.time(form, which) / self.time("openmp", which)
+
+
+def same(line, other):
+    if line == other or NUMBER.sub("#", line) != NUMBER.sub("#", other):
+        return line == other
+    pairs = zip(map(float, NUMBER.findall(line)), map(float, NUMBER.findall(other)))
+    return all(abs(x - y) <= TOLERANCE * max(abs(x), abs(y), 1e-6) for x, y in pairs)
+
+
+def compared(here, there):
+    """How many lines of two outputs have the same words and, nearly, the same numbers."""
+    if len(here) == len(there):
+        return sum(map(same, here, there))
+    equal, left = 0, list(there)
+    for line in filter(str.strip, here):
+        for other in left:
+            if same(line, other):
+                left.remove(other)
+                equal += 1
+                break
+    return equal
+
+
+def rate(programs):
+    """Bytes per second that the memory gives, by the best of the programs that say what they move."""
+    return max((p.moved / p.time("openmp", 0) for p in programs if p.moved and "times" in p.found), default=0)
+
+
+def print_table(programs):
+    best = rate(programs)
+    print("| | OpenMP, ms | off ÷ OpenMP | on ÷ OpenMP | off, CPU | on, CPU | results |")
+    print("|---" * 7 + "|")
+    groups = {"": [], "apart": []}
+    for one in programs:
+        if "times" not in one.found:
+            continue
+        apart = best and one.moved / one.time("openmp", 0) > APART * best
+        groups["apart" if apart else ""].append(one)
+    for group, members in groups.items():
+        for one in members:
+            cells = [f"{one.time('openmp', 0) * 1e3:.3g}"]
+            cells += [f"{one.ratio(form, which):.2f}" for which in (0, 1) for form in ("off", "on")]
+            print(f"| {one.name}{' (apart)' if group else ''} | " + " | ".join(cells + [one.found.get("checked", "")])
+                  + " |")
+        if members:
+            cells = [f"{statistics.median(one.ratio(form, which) for one in members):.2f}"
+                     for which in (0, 1) for form in ("off", "on")]
+            print(f"| **median{', apart' if group else f' of {len(members)}'}** | | " + " | ".join(cells) + " | |")
+    print(f"\nThe memory's rate: {best / 1e9:.1f} GB/s. OpenMP, ms: of one repetition, two threads.")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("sources", type=os.path.abspath)
+    parser.add_argument("dir", type=os.path.abspath)
+    parser.add_argument("--bin", default=os.path.join(ROOT, "bin"))
+    parser.add_argument("--compiler", default=os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin/nvcc"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    options.end = time.monotonic() + options.seconds
+    os.makedirs(options.dir, exist_ok=True)
+    kept = os.path.join(options.dir, "found.json")
+    options.found = {}
+    if os.path.exists(kept):
+        with open(kept, encoding="utf-8") as file:
+            options.found = json.load(file)
+    with open(os.path.join(HERE, "forms.tsv"), encoding="utf-8") as file:
+        rows = [row for row in csv.reader(file, delimiter="\t") if not row[0].startswith("#")]
+    programs = [Program(row, options) for row in rows if not options.names or row[0] in options.names]
+    parts, wrong = options.parts.split(","), []
+    for part in PARTS[:-1]:
+        for turn in range(options.rounds if part == "measure" and part in parts else part in parts):
+            for one in programs:
+                if one.name in wrong or (part == "measure" and one.rounds() > turn):
+                    continue
+                if time.monotonic() > options.end:
+                    break
+                try:
+                    why = getattr(one, part)()
+                except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+                    why = str(error)[:200]
+                if why:
+                    wrong.append(one.name)
+                    print(f"WRONG {one.name}: {part}: {why}", file=sys.stderr)
+                with open(kept, "w", encoding="utf-8") as file:
+                    json.dump(options.found, file, indent=1)
+    if "table" in parts:
+        print_table(programs)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
