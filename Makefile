@@ -159,6 +159,8 @@ help:
 	@echo 'make guide-check     docs/setup.md, executed as it stands on machines in containers (as root)'
 	@echo 'make bench           figures of forwarding against their limits'
 	@echo 'make bench-softgpu   speed of the software GPU, beside PoCL, OpenMP, OpenBLAS'
+	@echo 'make bench-softgpu-forms SOURCES=DIR   20 programs of HeCBench beside their OpenMP forms'
+	@echo 'make bench-softgpu-training   a training step of PyTorch beside PyTorch on the processor'
 	@echo 'make check-ptx DIR=...    which kernels of libraries and programs it can execute'
 	@echo 'make check-libraries      cuBLAS, cuDNN, cuFFT, cuRAND, cuSOLVER, cuSPARSE and NCCL on it, against a processor'
 	@echo 'make check-pytorch    Debian'"'"'s PyTorch trains on it, against a processor'

@@ -16,8 +16,8 @@ in DIR/found.json:
 
 The time of a repetition is the difference of two processes with different numbers of repetitions, divided by the
 difference of the numbers. So what happens once (set-up, the first runs of code before it is compiled, compiling, the
-program's own check) is in neither. The table has the median of the rounds. A program that moves more than 70 % of what
-the triad of babelstream's OpenMP form moves in a second stands apart. Exit status 1: a program failed or two forms
+program's own check) is in neither. The table has the median of the rounds. A program whose OpenMP form moves more than
+70 % of what that of babelstream moves in a second stands apart. Exit status 1: a program failed or two forms
 disagree.
 """
 import argparse
