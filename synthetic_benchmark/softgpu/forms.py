@@ -4,12 +4,12 @@
     forms.py SOURCES DIR [--bin DIR] [--rounds N] [--parts build,check,measure,table] [--seconds S] [NAME ...]
 
 SOURCES holds a checkout of HeCBench, of which forms.tsv names 20 programs. Both forms of each are built into DIR: the
-CUDA form as PTX, the OpenMP form for the host (`g++ -O3 -march=native -fopenmp`; HeCBench's directives ask for a device,
+CUDA form as PTX, the OpenMP form for the host (`g++ -O3 -march=native -fopenmp`; its directives ask for a device,
 and without one the host executes them). The parts, of which each can be run alone, because they keep what they found
 in DIR/found.json:
 
     build      what is not there yet
-    check      both forms print the same results: lines without times are compared, numbers to one part in a thousand
+    check      both forms print the same results: lines without times are compared, numbers to 10⁻³
     measure    how many repetitions each form needs for its warm-up and a measurement, then rounds in which the forms
                take turns, until each program has N; begins no more after S seconds
     table      the ratios, as Markdown
