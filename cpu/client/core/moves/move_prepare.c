@@ -85,15 +85,18 @@ static bool context_stays(const struct ahead_context *ahead)
 }
 
 /* Turns the error of a step into CORE_NOT_READY (the move may be tried again) if a context has ended meanwhile. The
-   thread that ends a context holds its lock, so this waits for one that is ending now. */
-static int unless_one_ended(struct move *move, int code)
+   thread that ends a context holds its lock, so this waits for one that is ending now. At rest none is, and no lock is
+   taken: threads that end contexts take locks behind that one which the move holds then. */
+static int unless_one_ended(struct move *move, bool at_rest, int code)
 {
     bool all_stay = true;
     for (size_t i = 0; i < move->ahead->count; i++) {
         const struct ahead_context *ahead = &move->ahead->contexts[i];
-        pthread_mutex_lock(&ahead->context->lock);
+        if (!at_rest)
+            pthread_mutex_lock(&ahead->context->lock);
         all_stay = all_stay && context_stays(ahead);
-        pthread_mutex_unlock(&ahead->context->lock);
+        if (!at_rest)
+            pthread_mutex_unlock(&ahead->context->lock);
     }
     if (all_stay)
         return code;
@@ -213,7 +216,7 @@ int move_prepared_settle(struct move *move)
     if (client_kinds[KIND_SHARE].count())
         move_ahead_note_all(move->ahead);         /* another program may have written there */
     code = code ? code : end_other_streams(move);
-    return unless_one_ended(move, code);
+    return unless_one_ended(move, true, code);
 }
 
 /* ---- rounds ---- */
@@ -332,7 +335,7 @@ int move_prepare(struct move *move)
                            sticky ? sticky : latched);
     move_go(move, MOVE_SOURCE);
     move->prepares = false;
-    code = unless_one_ended(move, code);
+    code = unless_one_ended(move, false, code);
     return code ? code : move_pace_allows(move, left);
 }
 
