@@ -57,6 +57,11 @@ WHOLE_LTO   = $(if $(LTO),$(if $(QUICK),-fno-lto,$(LTO) $(OPTIMISE) -Wno-stringo
 $(foreach room,code common rpc client/core server,$(BUILD)/cpu/$(room)/%.o): OPTIMISE += \
     $(if $(LTO),$(LTO) -ffat-lto-objects)
 
+# A build with the other value of QUICK links these again, so that nobody measures a quick build by mistake.
+LINKED := $(BUILD)/linked-$(if $(QUICK),quick,whole)
+$(LINKED):
+	@mkdir -p $(@D) && rm -f $(BUILD)/linked-* && touch $@
+
 # What a user's machine needs runs with the C library of older machines, too: its links have AGED_LDFLAGS, and $(AGED)
 # behind the "|" of what they need. OLD_GLIBC= (nothing) links with this machine's.
 OLD_GLIBC ?= $(if $(CHECKED),,2.31)

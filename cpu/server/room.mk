@@ -25,12 +25,14 @@ $(CPU_SERVER_SESSION_OBJECTS) $(CPU_SERVER_MAIN_OBJECTS) $(CPU_SERVER_LOCAL_OBJE
 .SECONDEXPANSION:
 $(BIN)/cricket-rpc-server $(BIN)/libflyt-server.so: LINK_LTO = $(WHOLE_LTO)
 $(BIN)/cricket-rpc-server: $(CPU_SERVER_MAIN_OBJECTS) $(CPU_COMMON_TICKET_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS) \
-    $$(CPU_COMM_OBJECTS) $$(CPU_SERVER_BASE) $$(CPU_RPC_TLS_OBJECTS)
+    $$(CPU_COMM_OBJECTS) $$(CPU_SERVER_BASE) $$(CPU_RPC_TLS_OBJECTS) $(LINKED)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) $^ $(CPU_SERVER_LIBS) $(CPU_RPC_TLS_LIBS) -o $@
+	$(CC) $(ALL_LDFLAGS) $(filter-out $(LINKED),$^) $(CPU_SERVER_LIBS) $(CPU_RPC_TLS_LIBS) -o $@
 
-$(BIN)/libflyt-server.so: $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS) $$(CPU_SERVER_BASE) | $(AGED)
+$(BIN)/libflyt-server.so: $(CPU_SERVER_LOCAL_OBJECTS) $(CPU_SERVER_SESSION_OBJECTS) \
+    $$(CPU_SERVER_BASE) $(LINKED) | $(AGED)
 	@mkdir -p $(@D)
-	$(CC) -shared -Wl,-soname,libflyt-server.so $(ALONE) $(ALL_LDFLAGS) $^ $(call inside,$(CPU_SERVER_LIBS)) -o $@
+	$(CC) -shared -Wl,-soname,libflyt-server.so $(ALONE) $(ALL_LDFLAGS) \
+	    $(filter-out $(LINKED),$^) $(call inside,$(CPU_SERVER_LIBS)) -o $@
 
 PROGRAMS += $(BIN)/cricket-rpc-server $(BIN)/libflyt-server.so

@@ -26,7 +26,8 @@ $(CORE_OBJECTS): | $$(CPU_RPC_HEADERS)
 # Only what core.h marks with CORE_API is exported: the objects are compiled with hidden visibility.
 $(BIN)/libflyt-client.so: LINK_LTO = $(WHOLE_LTO)
 $(BIN)/libflyt-client.so: $$(CORE_OBJECTS) $$(CPU_RPC_OBJECTS) $$(CPU_CODE_OBJECTS) $$(CPU_COMMON_OBJECTS) \
-    $$(CPU_CHECKPOINT_OBJECTS) | $(AGED)
+    $$(CPU_CHECKPOINT_OBJECTS) $(LINKED) | $(AGED)
 	@mkdir -p $(@D)
-	$(CC) -shared -Wl,-soname,libflyt-client.so -Wl,--no-undefined $(ALONE) $(ALL_LDFLAGS) -o $@ $^ \
+	$(CC) -shared -Wl,-soname,libflyt-client.so -Wl,--no-undefined $(ALONE) $(ALL_LDFLAGS) -o $@ \
+	    $(filter-out $(LINKED),$^) \
 	    $(call inside,$(CPU_CODE_LIBS) $(CPU_RPC_LIBS)) -ldl
