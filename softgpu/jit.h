@@ -10,6 +10,10 @@
  * That for some lanes goes on where lanes part. It does what warp.c does with groups of one frame: of all lanes in the
  * region, those at the lowest instruction run, and the others wait in exec_warp.waiting, at one of its places: the
  * instructions where branches lead, those behind branches, and those outside that the region goes on to.
+ *
+ * A kernel without loops and barriers has code of a third kind, for whole blocks: a loop over full warps, each of which
+ * does what the first kind of code does from the kernel's beginning to its end. A warp that begins there is not set up
+ * before something else than this code has to run it (softgpu/exec/whole.c).
  */
 #ifndef SOFTGPU_JIT_H
 #define SOFTGPU_JIT_H
@@ -18,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct exec_block;
 struct exec_insn;
 struct exec_warp;
 struct sg_jit_region;
@@ -26,6 +31,9 @@ struct sg_jit_region;
    For some lanes, which wait at places of the region: NULL. Then pc and mask are those of the lanes to go on with, and
    the others wait. */
 typedef const struct exec_insn *sg_jit_code(struct exec_warp *);
+/* For a block, whose warps from `first` to before `end` are full, and begin. Returns the first that has not come to its
+   end, but stands before w->pc, or has failed; `end`: there is none. */
+typedef uint64_t sg_jit_whole(struct exec_block *, uint64_t first, uint64_t end);
 
 /* Numbers of instructions, ascending. */
 enum { SG_JIT_PLACES = 64 };
@@ -40,6 +48,12 @@ struct sg_jit_wish {
     bool entry;                       /* the function is the kernel itself */
     bool counted;                     /* the code counts its instructions in exec_warp.compiled */
     struct sg_jit_places *places;     /* not NULL: code for some lanes, whose places are filled in */
+    bool whole;                       /* code for whole blocks, of united warps: it is a sg_jit_whole */
+    /* Of code for whole blocks. begin: sets the warp up, as the interpreter wants it; lanes that are not among these
+       stand before `others`. find: fills in the block's
+       span; false: so many bytes at the address may not be touched so (enum sg_rights). */
+    void (*begin)(struct exec_warp *, uint32_t lanes, const struct exec_insn *others);
+    bool (*find)(struct exec_block *, uint32_t span, uint64_t address, uint32_t bytes, uint32_t rights);
     /* Executes one instruction for these lanes, whatever it is. false: they do not all stand behind it; then the code
        ends. */
     bool (*step)(struct exec_warp *, const struct exec_insn *, uint32_t lanes);

@@ -15,7 +15,7 @@
  * this process, or in another one.
  */
 #include "softgpu/check.h"
-#include "softgpu/exec/exec.h"
+#include "softgpu/exec/whole.h"
 
 #include <cuda.h>
 #include <stdlib.h>
@@ -26,14 +26,6 @@ enum { TURN = 4096, SLICE = 512, STEP = 16 };
 /* A block whose warps did not run through more than a few times in a hundred does not try it any more. */
 enum { STOPPED_MORE = 32, STOPPED_MOST = 256 };
 enum { SHARED_UNIT = 128 }; /* of shared memory, since compute capability 8.0 */
-
-void *exec_zeroed(size_t alignment, size_t size)
-{
-    void *memory = aligned_alloc(alignment, size);
-    if (memory)
-        memset(memory, 0, size);
-    return memory;
-}
 
 /* A GPU takes local memory of its own memory; ours is the host's, and so has the same bound. */
 static bool local_take(struct exec_block *b, size_t size)
@@ -80,7 +72,15 @@ static bool block_memory(struct exec_block *b)
 static void find_place(struct exec_block *b)
 {
     const sg_grid *g = b->grid;
-    const uint32_t *n = g->cluster;
+    const uint32_t *n = g->cluster, *grid = g->launch.grid;
+    if (g->cluster_size == 1 && b->index <= UINT32_MAX) { /* the usual case, and a quick one */
+        const uint32_t line = (uint32_t)b->index / grid[0];
+        b->rank = 0;
+        b->ctaid[0] = (uint32_t)b->index % grid[0];
+        b->ctaid[1] = line % grid[1];
+        b->ctaid[2] = line / grid[1];
+        return;
+    }
     uint64_t cluster = b->index / g->cluster_size;
     uint32_t x = g->launch.grid[0] / n[0], y = g->launch.grid[1] / n[1];
     b->rank = (uint32_t)(b->index % g->cluster_size);
@@ -106,7 +106,8 @@ static void prepare(struct exec_block *b)
         memset(&b->barriers[__builtin_ctz(m)], 0, sizeof *b->barriers);
     b->barriers_in_use = 0;
     /* cooperative groups keeps its barriers there and expects them at rest */
-    memset(b->shared, 0, g->engine->limits.shared_reserved);
+    if (!b->clean)
+        memset(b->shared, 0, g->engine->limits.shared_reserved);
     b->released = false;
     b->live_threads = g->threads_per_block;
     b->live_warps = b->warp_count;
@@ -115,6 +116,7 @@ static void prepare(struct exec_block *b)
 static void start_warp(struct exec_block *b, uint32_t i)
 {
     const uint32_t left = b->grid->threads_per_block - i * SG_LANES;
+    b->clean = false;
     exec_warp_start(&b->warps[i], left >= SG_LANES ? UINT32_MAX : (1u << left) - 1);
 }
 
@@ -125,17 +127,27 @@ void exec_block_start(struct exec_block *b)
         start_warp(b, i);
 }
 
+/* So many warps have run through, and another one, perhaps, has not. */
+static void note_stops(struct exec_block *b, uint32_t ran, bool stopped)
+{
+    b->stopped -= ran < b->stopped ? ran : b->stopped;
+    b->stopped += stopped ? STOPPED_MORE : 0;
+}
+
 /* Where there are no barriers, each warp of a short kernel runs to its end before the next one begins, as turn() would
    have it, if compiled code takes it there. What is left has turns. */
 static void start_and_run(struct exec_block *b)
 {
-    uint32_t i = 0;
+    uint32_t i = 0, ran = 0;
     bool through = !b->grid->engine->chaos && !b->grid->kernel->has_barriers && b->stopped < STOPPED_MOST;
     prepare(b);
-    for (; through && i < b->warp_count && !exec_block_must_end(b); i++) {
+    if (through && b->grid->whole && !exec_block_must_end(b))
+        ran = exec_whole_run(b, &i);
+    note_stops(b, ran, ran < i);
+    for (through &= !i; through && i < b->warp_count && !exec_block_must_end(b); i++) {
         start_warp(b, i);
-        through = exec_warp_run_through(&b->warps[i], SLICE);
-        b->stopped = !through ? b->stopped + STOPPED_MORE : b->stopped ? b->stopped - 1 : 0;
+        through = exec_warp_run_through(&b->warps[i]);
+        note_stops(b, through, !through);
     }
     for (; i < b->warp_count && !b->failed; i++)
         start_warp(b, i);
@@ -231,7 +243,7 @@ enum exec_turn exec_block_turn(struct exec_block *b)
 {
     if (b->fresh)
         start_and_run(b);
-    bool any = exec_block_run(b);
+    bool any = b->live_threads && exec_block_run(b);
     if (exec_block_must_end(b) || !b->live_threads)
         return EXEC_TURN_DONE;
     return any ? EXEC_TURN_MORE : EXEC_TURN_WAIT;

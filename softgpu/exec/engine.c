@@ -11,6 +11,7 @@
 #include "softgpu/exec/family.h"
 #include "softgpu/exec/place.h"
 #include "softgpu/exec/pointer.h"
+#include "softgpu/exec/whole.h"
 
 #include <cuda.h>
 #include <sched.h>
@@ -328,6 +329,7 @@ static sg_grid *fail_grids(sg_engine *e, sg_grid *root, int error)
    block that has launched others is left to the lock. done: how many of those have begun. */
 static enum exec_turn run_turns(struct exec_block *b, struct exec_range claimed, uint64_t *done)
 {
+    exec_whole_turn(b);
     enum exec_turn turn = b->cluster ? exec_cluster_turn(b->cluster) : exec_block_turn(b);
     for (*done = 0; turn == EXEC_TURN_DONE && *done < claimed.count; ++*done) {
         if (b->stream || b->buffers || b->errors || atomic_load_explicit(&b->grid->error, memory_order_relaxed))
@@ -485,6 +487,7 @@ static int grid_new(sg_engine *e, const struct sg_launch *launch, sg_grid **out)
                  : fit * e->limits.sm_count < g->cluster_size ? CUDA_ERROR_INVALID_CLUSTER_SIZE
                                                               : CUDA_SUCCESS;
     }
+    g->whole = result ? NULL : exec_whole_of(g);
     if (result)
         grid_free(g);
     else

@@ -49,6 +49,7 @@
 struct exec_warp;
 struct exec_insn;
 struct exec_callee;
+struct exec_region;
 typedef void exec_handler(struct exec_warp *, const struct exec_insn *);
 
 /* The generic address space beside global memory: windows in the upper half, which no process of x86-64 or
@@ -78,6 +79,7 @@ enum exec_order { EXEC_RELAXED, EXEC_ACQUIRE, EXEC_RELEASE, EXEC_ACQ_REL, EXEC_S
 
 /* Predicates of a frame: fixed slots first. Values are byte offsets from the frame's rows. */
 enum { EXEC_PRED_FALSE = 0, EXEC_PRED_SINK = 4, EXEC_PRED_CARRY = 8, EXEC_PRED_CLUSTER = 12, EXEC_PRED_FIRST = 16 };
+enum { EXEC_CLEARED = 64 }; /* bytes of a new frame's rows, from their beginning, that are all zeros */
 
 struct exec_insn {
     exec_handler *run;
@@ -267,6 +269,10 @@ struct exec_warp {
     _Alignas(64) uint64_t address[SG_LANES];
 };
 
+/* Of global memory: `count` addresses from `first` on, at each of which an access may begin. */
+struct exec_span { uint64_t first, count; };
+enum { EXEC_SPANS = 32 };
+
 enum { EXEC_BARRIERS = 16, EXEC_BARRIER_CLUSTER = EXEC_BARRIERS, EXEC_MAX_WARPS = 32, EXEC_CLUSTER_MOST = 16 };
 struct exec_barrier {
     uint32_t arrived[EXEC_MAX_WARPS]; /* lanes, waiting or not */
@@ -290,6 +296,8 @@ struct exec_block {
     unsigned sm;
     bool fresh;                       /* not set up yet */
     uint32_t stopped;                 /* how often, of late, warps did not run through */
+    bool clean;                       /* only code for whole blocks has run in it since whole.c made it ready */
+    struct exec_span spans[EXEC_SPANS]; /* what accesses of such code have found in this turn of the host thread */
     bool parked;                      /* nothing in it can run: waits to be cancelled */
     bool failed;
     bool released;                    /* warps left a barrier: the oldest goes first */
@@ -333,6 +341,7 @@ struct sg_grid {
     unsigned registers;
     struct exec_block *resident;
     struct exec_block *bare, *warm;   /* in no use: those that never had memory, and those that have theirs still */
+    struct exec_region *whole;        /* whose code may run whole blocks; NULL: none may (whole.c) */
     bool crowded;                     /* more of its blocks wait, and no SM has room for one: see place.c */
     /* Grids that kernels launch (family.c); under the engine's lock. It is over when its children are. */
     sg_grid *parent, *tail;           /* tail: what starts then, one after the other */
@@ -540,13 +549,19 @@ struct exec_frame *exec_frame_push(struct exec_warp *, const struct exec_functio
                                    uint32_t lanes);
 void exec_frame_leave(struct exec_warp *, struct exec_frame *, uint32_t lanes);   /* frees it when nobody is left */
 void exec_frames_free(struct exec_warp *);
+/* Memory that kernels see before they write it: all zeros. size: a multiple of alignment. NULL: there is none. */
+void *exec_zeroed(size_t alignment, size_t size);
 
 /* warp.c */
 void exec_warp_init(struct exec_warp *, struct exec_block *, uint32_t index); /* what all blocks of a grid share */
 void exec_warp_start(struct exec_warp *, uint32_t lanes);
+/* Starts a full warp, and makes its one group the one that runs. */
+void exec_warp_begin(struct exec_warp *);
+/* The end of a full warp of a kernel without barriers: nobody waits for its lanes, and its frame is the only one. */
+void exec_warp_end(struct exec_warp *);
 /* Goes on with a full warp that has just started, if there is compiled code. true: it has come to its end; false:
    slices go on. */
-bool exec_warp_run_through(struct exec_warp *, int32_t budget);
+bool exec_warp_run_through(struct exec_warp *);
 /* Runs groups until the budget is spent, none is runnable, the warp halts before a store or leaves a barrier last.
    Returns what it used of the budget, which may be more. */
 int32_t exec_warp_slice(struct exec_warp *, int32_t budget);
@@ -557,8 +572,6 @@ struct exec_group *exec_group_add(struct exec_warp *, const struct exec_insn *pc
 enum exec_turn { EXEC_TURN_MORE, EXEC_TURN_WAIT, EXEC_TURN_DONE };
 enum exec_turn exec_block_turn(struct exec_block *);
 void exec_block_free(struct exec_block *);
-/* Memory that kernels see before they write it: all zeros. size: a multiple of alignment. NULL: there is none. */
-void *exec_zeroed(size_t alignment, size_t size);
 void exec_block_start(struct exec_block *);
 /* Runs its warps, if some can run: true. */
 bool exec_block_run(struct exec_block *);

@@ -12,6 +12,14 @@
 
 enum { FRAME_HEADER = (sizeof(struct exec_frame) + 63) / 64 * 64, CHUNK_MIN = 64 * 1024 };
 
+void *exec_zeroed(size_t alignment, size_t size)
+{
+    void *memory = aligned_alloc(alignment, size);
+    if (memory)
+        memset(memory, 0, size);
+    return memory;
+}
+
 static struct exec_chunk *chunk_new(size_t need, struct exec_chunk *previous)
 {
     size_t size = need > CHUNK_MIN ? need : previous ? CHUNK_MIN : need;
@@ -41,7 +49,7 @@ static size_t frame_size(const struct exec_function *f)
 
 static void clear(struct exec_frame *frame)
 {
-    memset(frame->rows, 0, 64);       /* the fixed predicates */
+    memset(frame->rows, 0, EXEC_CLEARED); /* the fixed predicates */
 #ifdef EXEC_CLEAR_REGISTERS
     memset(frame->rows, 0, frame->function->rows_size);
 #endif

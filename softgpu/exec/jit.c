@@ -16,15 +16,17 @@
 #include "softgpu/alu/clones.h"
 #include "softgpu/exec/callbacks.h"
 #include "softgpu/exec/parted.h"
+#include "softgpu/exec/span.h"
 #include "softgpu/exec/straight.h"
 
-/* OFTEN: runs of a region in the interpreter before it is compiled, which takes 5 to 200 ms. */
-enum { OFTEN = 5000, ASKED = UINT_MAX };
+/* OFTEN: runs of a region in the interpreter before it is compiled, which takes 5 to 200 ms. OFTEN_BLOCKS: likewise. */
+enum { OFTEN = 5000, OFTEN_BLOCKS = 500, ASKED = UINT_MAX };
 enum jit_mode { JIT_OFF, JIT_ON, JIT_ALWAYS };
 
 static struct {
     pthread_once_t once;
     enum jit_mode mode;
+    bool whole;                       /* code for whole blocks, too */
     const struct sg_jit *library;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -57,7 +59,7 @@ static void *open_library(void)
 static void start(void)
 {
     const char *wish = getenv("FLYT_SOFTGPU_JIT");
-    const char *stats = getenv("FLYT_STATS");
+    const char *stats = getenv("FLYT_STATS"), *whole = getenv("FLYT_SOFTGPU_WHOLE");
     enum jit_mode mode = !wish                    ? JIT_OFF
                          : !strcmp(wish, "on")     ? JIT_ON
                          : !strcmp(wish, "always") ? JIT_ALWAYS
@@ -84,6 +86,7 @@ static void start(void)
     jit.library = found;
     jit.queue_end = &jit.queue;
     jit.mode = mode;
+    jit.whole = !whole || strcmp(whole, "off");
     exec_callbacks_counted = stats && !strcmp(stats, "1");
     if (exec_callbacks_counted)
         atexit(tell);
@@ -110,10 +113,13 @@ static void compile(struct exec_compiled *x)
                                       .count = r->function->insn_count,
                                       .head = r->head,
                                       .avx512 = sg_cpu_level() == SG_CPU_V4,
-                                      .united = x == &r->full[1],
+                                      .united = x == &r->full[1] || x == &r->whole,
                                       .entry = r->function->ptx->is_entry,
                                       .counted = exec_callbacks_counted,
                                       .places = x == &r->some ? &r->places : NULL,
+                                      .whole = x == &r->whole,
+                                      .begin = exec_parted_begin,
+                                      .find = exec_span_find,
                                       .step = exec_parted_step };
     char why[256] = "";
     sg_jit_code *code = NULL;
@@ -180,26 +186,40 @@ static void ask(struct exec_compiled *x)
     pthread_mutex_unlock(&jit.lock);
 }
 
-sg_jit_code *exec_region_count(struct exec_warp *w, const struct exec_insn *i, bool some)
+/* Counts a run of the region's code x, which there is not yet. The code, if there is some now. */
+static sg_jit_code *count(struct exec_region *r, struct exec_compiled *x, const struct exec_function *f,
+                          const struct exec_insn *head)
 {
-    struct exec_region *r = (struct exec_region *)(uintptr_t)i->extra;
-    struct exec_compiled *x = some ? &r->some : &r->full[w->united];
     unsigned runs = atomic_load_explicit(&x->runs, memory_order_relaxed);
     if (runs == ASKED)
         return NULL;
-    if (runs + 1 < (jit.mode == JIT_ALWAYS ? 1 : OFTEN)) {
+    if (runs + 1 < (jit.mode == JIT_ALWAYS ? 1 : x == &r->whole ? OFTEN_BLOCKS : OFTEN)) {
         atomic_store_explicit(&x->runs, runs + 1, memory_order_relaxed);
         return NULL;
     }
     if (atomic_exchange(&x->runs, ASKED) == ASKED)
         return NULL;
     pthread_mutex_lock(&jit.lock);
-    r->function = w->frame->function;
-    r->head = (uint32_t)(i - r->function->insns);
+    r->function = f;
+    r->head = (uint32_t)(head - f->insns);
     x->region = r;
     pthread_mutex_unlock(&jit.lock);
     ask(x);
     return atomic_load_explicit(&x->code, memory_order_acquire);
+}
+
+sg_jit_code *exec_region_count(struct exec_warp *w, const struct exec_insn *i, bool some)
+{
+    struct exec_region *r = (struct exec_region *)(uintptr_t)i->extra;
+    return count(r, some ? &r->some : &r->full[w->united], w->frame->function, i);
+}
+
+sg_jit_whole *exec_region_whole(struct exec_region *r, const struct exec_function *entry)
+{
+    sg_jit_code *code = atomic_load_explicit(&r->whole.code, memory_order_acquire);
+    if (!code && jit.whole)
+        code = count(r, &r->whole, entry, entry->insns);
+    return (sg_jit_whole *)(void (*)(void))code;
 }
 
 static sg_jit_code *code_for_some(struct exec_warp *w, const struct exec_insn *head)
@@ -253,6 +273,7 @@ void exec_regions_free(struct exec_region *list)
         forget(&r->full[0]);
         forget(&r->full[1]);
         forget(&r->some);
+        forget(&r->whole);
     }
     pthread_mutex_unlock(&jit.lock);
     for (struct exec_region *r = list; r; r = r->next) {
@@ -261,5 +282,7 @@ void exec_regions_free(struct exec_region *list)
                 jit.library->free(r->full[k].made);
         if (r->some.made)
             jit.library->free(r->some.made);
+        if (r->whole.made)
+            jit.library->free(r->whole.made);
     }
 }

@@ -88,6 +88,15 @@ bool exec_parted_branch(struct exec_warp *w, const struct exec_region *r, const 
     return true;
 }
 
+void exec_parted_begin(struct exec_warp *w, uint32_t lanes, const struct exec_insn *others)
+{
+    exec_warp_begin(w);
+    if (lanes == UINT32_MAX)
+        return;
+    w->groups[w->current].mask = w->mask = lanes;
+    exec_group_add(w, others, w->frame, ~lanes);
+}
+
 /* Compiled code looks next time in the window where this access of global memory is. */
 static void move_near(struct exec_warp *w, const struct exec_insn *i, unsigned lane)
 {

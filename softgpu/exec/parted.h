@@ -15,6 +15,9 @@ void exec_parted_run(struct exec_warp *, const struct exec_region *, sg_jit_code
 /* Takes a full warp whose lanes part at the branch. false: the branch is none of the region; nothing has been changed.
    `taken`: which lanes it leads away. */
 bool exec_parted_branch(struct exec_warp *, const struct exec_region *, const struct exec_insn *, uint32_t taken);
+/* Sets up a full warp that has run to some instruction: of its lanes, these run, and the rest stands before
+   `others`. */
+void exec_parted_begin(struct exec_warp *, uint32_t lanes, const struct exec_insn *others);
 /* What compiled code calls for an instruction or a case that it does not know. */
 bool exec_parted_step(struct exec_warp *, const struct exec_insn *, uint32_t lanes);
 

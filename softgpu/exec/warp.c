@@ -19,7 +19,8 @@
 
 #include <cuda.h>
 
-enum { SLICES_BEFORE_TURN = 512, FORGOTTEN = 8 };
+/* BEGINNING: the budget of a warp that runs to its end if it can; a slice of block.c has as much. */
+enum { SLICES_BEFORE_TURN = 512, FORGOTTEN = 8, BEGINNING = 512 };
 
 SG_CLONE_DECLARE(const struct exec_row_functions, exec_row_functions);
 
@@ -201,8 +202,7 @@ static bool another(const struct exec_warp *w)
     return false;
 }
 
-/* The end of a full warp of a kernel without barriers: nobody waits for its lanes, and its frame is the only one. */
-static void end(struct exec_warp *w)
+void exec_warp_end(struct exec_warp *w)
 {
     struct exec_block *b = w->block;
     w->alive = w->mask = 0;
@@ -211,20 +211,33 @@ static void end(struct exec_warp *w)
     b->live_warps--;
 }
 
-bool exec_warp_run_through(struct exec_warp *w, int32_t budget)
+static void begin(struct exec_warp *w)
+{
+    w->budget = BEGINNING;
+    w->polled = w->halted = false;
+    w->nap = 0;
+    load(w, 0);
+}
+
+void exec_warp_begin(struct exec_warp *w)
+{
+    w->block->clean = false;
+    exec_warp_start(w, UINT32_MAX);
+    if (w->alive)
+        begin(w);
+}
+
+bool exec_warp_run_through(struct exec_warp *w)
 {
     const struct exec_insn *i = w->block->grid->entry->insns;
     sg_jit_code *code = i->straight == EXEC_STRAIGHT_REGION ? exec_region_ready(w, i) : NULL;
     if (!code || w->alive != UINT32_MAX)
         return false;
-    w->budget = budget;
-    w->polled = w->halted = false;
-    w->nap = 0;
-    load(w, 0);
+    begin(w);
     i = code(w);
     exec_instructions_add(w);
     if (i && i->known == EXEC_STRAIGHT_END) {
-        end(w);
+        exec_warp_end(w);
         return true;
     }
     if (i)

@@ -283,9 +283,12 @@ bool emit_access(struct compiler *c, const struct exec_insn *i)
         return false;
     LLVMBasicBlockRef rare = block_new(c, "rare"), behind = block_new(c, "accessed");
     LLVMValueRef lanes = lanes_that_act(c, i);
-    if (lanes)
+    const bool done = lanes && some_steps(c, i, lanes, rare, behind);
+    if (lanes && !done)
         begin_some(c, lanes, rare, behind);
-    if (access_is_shared(i))
+    if (done)
+        ;
+    else if (access_is_shared(i))
         shared(c, i, rare, behind);
     else if (exec_is_global_vector(i))
         global_vector(c, i, rare, behind);

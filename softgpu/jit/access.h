@@ -30,6 +30,10 @@ void find_steps(struct compiler *, const struct exec_insn *, unsigned each, unsi
                 LLVMValueRef *address);
 /* An access of lanes in other steps. false: there is no code for it, and nothing was written. */
 bool global_steps(struct compiler *, const struct exec_insn *, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind);
+/* Behind the end of other lanes (whole.rest): these load or store what lies side by side, where all its bytes may be
+   touched. */
+bool some_steps(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, LLVMBasicBlockRef rare,
+                LLVMBasicBlockRef behind);
 bool shared_steps(struct compiler *, const struct exec_insn *, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind);
 
 #endif

@@ -208,12 +208,17 @@ bool emit_arithmetic(struct compiler *c, const struct exec_insn *i)
     LLVMValueRef s[4] = { NULL };
     if (!form)
         return false;
+    const bool same = shapes_all_equal(c, i);
+    if (same)
+        set_width(c, 1);
     c->takes_raw = takes_raw(i->known);
     for (unsigned k = 0; k < 4; k++)
         if (form->s[k])
             s[k] = row_read(c, i->s[k], form->s[k]);
     c->takes_raw = false;
     LLVMValueRef value = value_of(c, i, s);
+    if (same)
+        set_width(c, SG_LANES);
     if (form->d == ROW_PREDICATE)
         row_put(c, i, i->p, ROW_PREDICATE, combined(c, i, value));
     else

@@ -11,6 +11,19 @@ void set_width(struct compiler *c, unsigned width)
     c->floats = LLVMVectorType(LLVMFloatTypeInContext(c->context), width);
 }
 
+LLVMValueRef variable_new(struct compiler *c, LLVMTypeRef type, const char *name)
+{
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(c->builder), entry = LLVMGetEntryBasicBlock(c->function);
+    LLVMValueRef first = LLVMGetFirstInstruction(entry);
+    if (first)
+        LLVMPositionBuilderBefore(c->builder, first);
+    else
+        LLVMPositionBuilderAtEnd(c->builder, entry);
+    LLVMValueRef variable = LLVMBuildAlloca(c->builder, type, name);
+    LLVMPositionBuilderAtEnd(c->builder, here);
+    return variable;
+}
+
 LLVMBasicBlockRef block_new(struct compiler *c, const char *name)
 {
     return LLVMAppendBasicBlockInContext(c->context, c->function, name);

@@ -1,6 +1,7 @@
 /*
  * compile.h: the inside of the compiler. Which file does what:
  *
+ *   whole.c       code for whole blocks: the loop around warps, and what is the same for all of them
  *   library.c     LLVM itself: optimising, machine code in memory that is never writable and executable at once
  *   region.c      which instructions belong to a region
  *   rows.c        registers of the warp as values of 32 lanes
@@ -72,6 +73,19 @@ struct row_variable {
 };
 enum { ROW_BUCKETS = 256 };
 
+/* Of code for whole blocks: the number of the warp; the block in which the next one has its turn; values that all warps
+   share; which accesses have a span (exec_block.spans). */
+struct whole_code {
+    LLVMValueRef index, params, shared[EXEC_ROW_COUNT];
+    LLVMBasicBlockRef next;
+    struct { const struct exec_insn *access; unsigned bytes; } spans[EXEC_SPANS];
+    unsigned span_count;
+    /* While the code is written behind a branch that has led lanes to their end: those that go on, and that end. */
+    LLVMValueRef rest;
+    const struct exec_insn *end;
+    bool refused;                     /* there is something in it that this kind of code has no way for */
+};
+
 struct compiler {
     const struct sg_jit_wish *wish;
     bool *in_region;                  /* per instruction */
@@ -88,6 +102,7 @@ struct compiler {
     LLVMTypeRef i1, i8, i32, i64, row32, row64, lanes, floats, step_type;
     LLVMBasicBlockRef *blocks;        /* per instruction of the region */
     LLVMBasicBlockRef *leaves;        /* per instruction that the region goes on to outside; NULL: not yet made */
+    struct whole_code whole;               /* of code for whole blocks */
     struct sg_jit_places *places;     /* of code for some lanes, else NULL; and where lanes arrive at each */
     LLVMBasicBlockRef arrive[SG_JIT_PLACES];
     LLVMValueRef active;              /* variable: the lanes that run */
@@ -149,6 +164,27 @@ static inline bool atomic_is_known(const struct exec_insn *i)
 enum { REGION_MOST = 300 };
 /* region.c: fills in_region, and has_runs. false: there is nothing to gain. */
 bool region_find(struct compiler *);
+/* Of code for whole blocks: does all of it lead forward, to the end of the kernel? */
+bool region_is_whole(const struct compiler *);
+
+/* whole.c: the beginning of a function for whole blocks, up to where the code of a warp begins. */
+void whole_begin(struct compiler *);
+/* The loop ends: behind the code of a warp. */
+void whole_end(struct compiler *);
+/* The machine sets the warp up. */
+void whole_begin_warp(struct compiler *);
+/* Behind an instruction that the interpreter has done, the warp is as if it had never been set up. */
+void whole_forget_warp(struct compiler *);
+/* The code ends in this warp. */
+void whole_return(struct compiler *);
+/* Lane 0 of a row of special registers that is the same for all warps; NULL: it is none of these. */
+LLVMValueRef whole_special(const struct compiler *, exec_source);
+/* Goes on where the access may touch so many bytes at the address, and it is aligned; in `rare` where not. false: there
+   are no spans left, or this is no such code, and nothing was written. */
+bool whole_find(struct compiler *, const struct exec_insn *, LLVMValueRef address, unsigned align, unsigned bytes,
+                LLVMBasicBlockRef rare);
+/* Can it do that for the access? */
+bool whole_has_span(struct compiler *, const struct exec_insn *, unsigned bytes);
 
 /* rows.c */
 /* What the instruction reads and writes as whole rows, so that code can keep them in registers. */
@@ -168,6 +204,9 @@ LLVMValueRef lanes_that_act(struct compiler *, const struct exec_insn *);
 /* A source predicate, which may be inverted, and lanes of one. */
 LLVMValueRef predicate_read(struct compiler *, uint32_t at, uint32_t flip);
 LLVMValueRef lanes_of(struct compiler *, LLVMValueRef predicate);
+/* From a mask of lanes that is no comparison's result. AVX2 has no registers for masks, so each lane looks for its bit,
+   in cells of the row's width. */
+LLVMValueRef lanes_spread(struct compiler *, LLVMValueRef lanes, enum row_bits);
 /* The address of a row that a function may read: one in a variable is stored to the frame. */
 LLVMValueRef row_in_frame(struct compiler *, exec_source);
 /* Executes the instruction in the interpreter; the code ends if it is not behind it then. */
@@ -184,6 +223,8 @@ bool shapes_find(struct compiler *);
 struct row_shape shape_of(const struct compiler *, exec_source, enum row_bits);
 /* At the beginning of the code: other code has to be taken if a row is not in steps. */
 void shapes_check(struct compiler *);
+/* Is it a comparison of integers that gives the same in all lanes? Then lane 0 says all. */
+bool shapes_all_equal(const struct compiler *, const struct exec_insn *);
 /* Before and behind the code of the instruction. The second may write code. */
 void shapes_begin(struct compiler *, uint32_t k);
 void shapes_end(struct compiler *, uint32_t k);
@@ -226,6 +267,8 @@ void run_write(struct compiler *, struct row_variable *, LLVMValueRef);
 bool emit_region(struct compiler *, const char *name);
 
 /* build.c */
+/* A variable of the function. */
+LLVMValueRef variable_new(struct compiler *, LLVMTypeRef, const char *name);
 /* So many lanes in a row. */
 void set_width(struct compiler *, unsigned width);
 /* Once for each function. */

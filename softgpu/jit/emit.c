@@ -15,21 +15,29 @@ static void put_place(struct compiler *c, uint32_t k)
 /* The code ends; the interpreter goes on at the instruction. */
 static LLVMBasicBlockRef leave_to(struct compiler *c, uint32_t k)
 {
-    if (c->leaves[k])
+    if (c->leaves[k] && !c->whole.rest)
         return c->leaves[k];
-    LLVMBasicBlockRef here = LLVMGetInsertBlock(c->builder);
-    c->leaves[k] = block_new(c, "leave");
-    LLVMPositionBuilderAtEnd(c->builder, c->leaves[k]);
+    if (c->wish->whole && c->wish->insns[k].known == EXEC_STRAIGHT_END)
+        return c->whole.next;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(c->builder), leave = block_new(c, "leave");
+    if (!c->whole.rest)
+        c->leaves[k] = leave;
+    LLVMPositionBuilderAtEnd(c->builder, leave);
     struct row_shape *now = c->now;
     if (c->shapes)
         c->now = shapes_at(c, k);
+    if (c->wish->whole)
+        whole_begin_warp(c);
     rows_end(c, k);
     c->now = now;
-    if (c->places)
+    if (c->places || c->wish->whole)
         put_place(c, k);
-    LLVMBuildRet(c->builder, constant_64(c, c->places ? 0 : (uintptr_t)&c->wish->insns[k]));
+    if (c->wish->whole)
+        whole_return(c);
+    else
+        LLVMBuildRet(c->builder, constant_64(c, c->places ? 0 : (uintptr_t)&c->wish->insns[k]));
     LLVMPositionBuilderAtEnd(c->builder, here);
-    return c->leaves[k];
+    return leave;
 }
 
 static LLVMBasicBlockRef body_of(struct compiler *c, uint32_t k)
@@ -70,6 +78,30 @@ static void take(struct compiler *c, const struct exec_insn *i)
     LLVMBuildRet(b, constant_64(c, 0));
 }
 
+static void emit_rest(struct compiler *, uint32_t k, uint32_t first, LLVMValueRef lanes);
+
+/* In code for whole blocks: does the branch lead lanes to their end, and is what the others do then in one line up to
+   theirs? first: where that begins. */
+static bool rest_begins(const struct compiler *c, uint32_t k, uint32_t *first)
+{
+    enum { REST_MOST = 64 };
+    const struct exec_insn *insns = c->wish->insns;
+    const uint32_t to = (uint32_t)(insns[k].target - insns);
+    uint32_t at = *first = insns[to].known == EXEC_STRAIGHT_END ? k + 1 : to;
+    if (!c->wish->whole || (at == to && insns[k + 1].known != EXEC_STRAIGHT_END))
+        return false;
+    for (unsigned n = 0; n < REST_MOST; n++) {
+        const struct exec_insn *i = &insns[at];
+        if (i->known == EXEC_STRAIGHT_END)
+            return true;
+        if (!c->in_region[at] || i->straight == EXEC_STRAIGHT_BRANCH_IF || i->known == EXEC_STRAIGHT_EXCHANGE ||
+            i->known == EXEC_STRAIGHT_MATRIX)
+            return false;
+        at = i->straight == EXEC_STRAIGHT_BRANCH ? (uint32_t)(i->target - insns) : at + 1;
+    }
+    return false;
+}
+
 /* Lanes that branch backward go first; the others wait behind the branch. Those that branch forward wait. */
 static void take_if_some(struct compiler *c, uint32_t k)
 {
@@ -93,19 +125,25 @@ static void take_if_some(struct compiler *c, uint32_t k)
     take(c, i);
 }
 
-/* Where only some lanes take it, the interpreter parts them. */
+/* Where only some lanes take it, the interpreter parts them, unless they come to their end. */
 static void take_if(struct compiler *c, uint32_t k)
 {
     LLVMBuilderRef b = c->builder;
     const struct exec_insn *i = &c->wish->insns[k];
     LLVMValueRef taken = predicate_read(c, i->guard, i->guard_flip);
+    uint32_t rest;
+    const bool ends = rest_begins(c, k, &rest);
     LLVMBasicBlockRef some = block_new(c, "some"), all = block_new(c, "all"), over = way_to(c, k + 1),
-                      parted = leave_to(c, k);
+                      parted = ends ? block_new(c, "rest") : leave_to(c, k);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, taken, constant_32(c, 0), ""), over, some);
     LLVMPositionBuilderAtEnd(b, some);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, taken, constant_32(c, UINT32_MAX), ""), all, parted);
     LLVMPositionBuilderAtEnd(b, all);
     take(c, i);
+    if (!ends)
+        return;
+    LLVMPositionBuilderAtEnd(b, parted);
+    emit_rest(c, k, rest, rest == k + 1 ? LLVMBuildNot(b, taken, "") : taken);
 }
 
 /* ---- the other instructions ---- */
@@ -115,8 +153,11 @@ static bool load_parameter(struct compiler *c, const struct exec_insn *i)
 {
     if (i->known != EXEC_STRAIGHT_PARAM || i->straight == EXEC_STRAIGHT_GUARDED)
         return false;
-    LLVMValueRef grid = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, grid)), 8);
-    LLVMValueRef params = load_from(c, c->i64, address_of(c, grid, offsetof(struct sg_grid, params)), 8);
+    LLVMValueRef params = c->whole.params;
+    if (!params) {
+        LLVMValueRef grid = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, grid)), 8);
+        params = load_from(c, c->i64, address_of(c, grid, offsetof(struct sg_grid, params)), 8);
+    }
     LLVMValueRef value = load_from(c, i->size == 8 ? c->i64 : c->i32, address_of(c, params, (uint64_t)i->offset), 1);
     row_put(c, i, i->d, i->size == 8 ? ROW_64 : ROW_32, splat(c, value));
     return true;
@@ -198,6 +239,26 @@ static void count(struct compiler *c, uint32_t instructions)
     store_to(c, address_of(c, load_from(c, c->i64, at, 8), instructions), at, 8);
 }
 
+/* Writes the code of an instruction that is no branch. */
+static void emit_one(struct compiler *c, uint32_t k)
+{
+    const struct exec_insn *i = &c->wish->insns[k];
+    if (i->straight == EXEC_STRAIGHT_REGION)
+        return;
+    if (i->straight == EXEC_STRAIGHT_HALT) {
+        halt(c, k);
+        return;
+    }
+    if (c->wish->whole && (access_is_shared(i) || atomic_is_known(i))) /* the next block wants it cleared */
+        c->whole.refused = true;
+    if (!emit_in_steps(c, k, leave_to, lanewise) && !lanewise(c, i) && !run_store_emit(c, i) && !emit_access(c, i) &&
+        !emit_logic(c, i) && !emit_exchange(c, i) && !emit_atomic(c, i) && !emit_matrix(c, i) &&
+        !emit_function(c, i)) {
+        c->whole.refused = true; /* each warp would have to be set up */
+        rows_step(c, i);
+    }
+}
+
 /* Writes the code of an instruction, or of a run. Returns the last instruction of it. */
 static uint32_t emit_instruction(struct compiler *c, uint32_t k)
 {
@@ -215,29 +276,51 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
     switch (i->straight) {
     case EXEC_STRAIGHT_BRANCH: shapes_end(c, k); take(c, i); return k;
     case EXEC_STRAIGHT_BRANCH_IF: shapes_end(c, k); (c->places ? take_if_some : take_if)(c, k); return k;
-    case EXEC_STRAIGHT_REGION: break;
-    case EXEC_STRAIGHT_HALT: halt(c, k); break;
-    default:
-        if (!emit_in_steps(c, k, leave_to, lanewise) && !lanewise(c, i) && !run_store_emit(c, i) &&
-            !emit_access(c, i) && !emit_logic(c, i) && !emit_exchange(c, i) && !emit_atomic(c, i) &&
-            !emit_matrix(c, i) && !emit_function(c, i))
-            rows_step(c, i);
+    default: emit_one(c, k);
     }
     shapes_end(c, k);
     LLVMBuildBr(c->builder, way_to(c, k + 1));
     return k;
 }
 
+/* The instructions from `first` on to the end, for these lanes: the others have come to theirs by the branch k. Rows of
+   theirs need not be kept. */
+static void emit_rest(struct compiler *c, uint32_t k, uint32_t first, LLVMValueRef lanes)
+{
+    const struct exec_insn *insns = c->wish->insns, *target = insns[k].target;
+    c->whole.rest = lanes;
+    c->whole.end = first == k + 1 ? target : &insns[k + 1];
+    uint32_t at = first;
+    while (insns[at].known != EXEC_STRAIGHT_END) {
+        const struct exec_insn *i = &insns[at];
+        shapes_begin(c, at);
+        if (i->straight != EXEC_STRAIGHT_REGION)
+            count(c, 1);
+        if (i->straight != EXEC_STRAIGHT_BRANCH)
+            emit_one(c, at);
+        shapes_end(c, at);
+        at = i->straight == EXEC_STRAIGHT_BRANCH ? (uint32_t)(i->target - insns) : at + 1;
+    }
+    LLVMBuildBr(c->builder, c->whole.next);
+    c->whole.rest = NULL;
+    c->whole.end = NULL;
+}
+
 static void begin(struct compiler *c, const char *name)
 {
     LLVMTypeRef step[3] = { c->i64, c->i64, c->i32 };
     c->step_type = LLVMFunctionType(c->i8, step, 3, false);
-    c->function = LLVMAddFunction(c->module, name, LLVMFunctionType(c->i64, &c->i64, 1, false));
-    c->warp = LLVMGetParam(c->function, 0);
+    LLVMTypeRef whole[3] = { c->i64, c->i64, c->i64 };
+    c->function = LLVMAddFunction(c->module, name, LLVMFunctionType(c->i64, whole, c->wish->whole ? 3 : 1, false));
+    build_begin(c);
     LLVMPositionBuilderAtEnd(c->builder, block_new(c, "begin"));
+    if (c->wish->whole) {
+        whole_begin(c);
+        return;
+    }
+    c->warp = LLVMGetParam(c->function, 0);
     c->frame = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, rows)), 8);
     c->block = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, block)), 8);
-    build_begin(c);
 }
 
 bool emit_region(struct compiler *c, const char *name)
@@ -268,6 +351,8 @@ bool emit_region(struct compiler *c, const char *name)
     for (uint32_t k = 0; k < count; k++)
         if (c->in_region[k])
             k = emit_instruction(c, k);
+    if (c->wish->whole)
+        whole_end(c);
     for (uint32_t k = 0; k < count; k++) /* in the middle of runs */
         if (c->blocks[k] && !LLVMGetFirstInstruction(c->blocks[k]))
             LLVMDeleteBasicBlock(c->blocks[k]);

@@ -23,9 +23,9 @@ enum { CALL_P, CALL_Q, CALL_CARRY };
 void functions_begin(struct compiler *c)
 {
     LLVMTypeRef rows = LLVMArrayType(c->i64, (sizeof(struct sg_rows) + 7) / 8), cells = LLVMArrayType(c->i32, 3);
-    c->call_rows = LLVMBuildAlloca(c->builder, rows, "rows");
-    c->call_result = LLVMBuildAlloca(c->builder, c->row64, "result");
-    c->call_predicates = LLVMBuildAlloca(c->builder, cells, "predicates");
+    c->call_rows = variable_new(c, rows, "rows");
+    c->call_result = variable_new(c, c->row64, "result");
+    c->call_predicates = variable_new(c, cells, "predicates");
     LLVMSetAlignment(c->call_rows, _Alignof(struct sg_rows));
     LLVMSetAlignment(c->call_result, 64);
 }

@@ -309,7 +309,11 @@ static LLVMValueRef comparison(struct compiler *c, unsigned number, LLVMValueRef
 {
     static const LLVMIntPredicate predicates[] = { LLVMIntEQ,  LLVMIntNE,  LLVMIntSLT, LLVMIntSLE, LLVMIntSGT,
                                                    LLVMIntSGE, LLVMIntULT, LLVMIntULE, LLVMIntUGT, LLVMIntUGE };
-    return LLVMBuildBitCast(c->builder, LLVMBuildICmp(c->builder, predicates[number], x, y, ""), c->i32, "");
+    LLVMValueRef lanes = LLVMBuildICmp(c->builder, predicates[number], x, y, "");
+    if (c->width > 1)
+        return LLVMBuildBitCast(c->builder, lanes, c->i32, "");
+    return LLVMBuildSelect(c->builder, LLVMBuildBitCast(c->builder, lanes, c->i1, ""), constant_32(c, UINT32_MAX),
+                           constant_32(c, 0), "");
 }
 
 LLVMValueRef integer_operation(struct compiler *c, const struct exec_insn *i, LLVMValueRef *s)

@@ -17,9 +17,9 @@ LLVMValueRef lanes_variable(struct compiler *c, LLVMValueRef variable)
 
 void lanes_begin(struct compiler *c)
 {
-    c->lane_places = LLVMBuildAlloca(c->builder, c->row64, "places");
-    c->lane_cells = LLVMBuildAlloca(c->builder, c->row64, "cells");
-    c->lane_vectors = LLVMBuildAlloca(c->builder, LLVMArrayType(c->row64, 2), "vectors"); /* 16 bytes each */
+    c->lane_places = variable_new(c, c->row64, "places");
+    c->lane_cells = variable_new(c, c->row64, "cells");
+    c->lane_vectors = variable_new(c, LLVMArrayType(c->row64, 2), "vectors"); /* 16 bytes each */
     LLVMSetAlignment(c->lane_places, 64);
     LLVMSetAlignment(c->lane_cells, 64);
     LLVMSetAlignment(c->lane_vectors, 64);

@@ -124,10 +124,10 @@ static bool make_module(struct compiler *c, const char *name, char *why, size_t 
     LLVMSetTarget(c->module, LLVMOrcLLJITGetTripleString(library.lljit));
     c->builder = LLVMCreateBuilderInContext(c->context);
     types(c);
-    bool done = emit_region(c, name);
+    bool done = emit_region(c, name), refused = c->wish->whole && c->whole.refused;
     LLVMDisposeBuilder(c->builder);
-    if (!done) {
-        snprintf(why, size, "no host memory");
+    if (!done || refused) {
+        snprintf(why, size, "%s", refused ? "an instruction that code for whole blocks lacks" : "no host memory");
         return false;
     }
     if (c->wish->avx512) {
@@ -199,6 +199,8 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code
         snprintf(why, size, "no host memory");
     else if (!region_find(&c))
         snprintf(why, size, "too few instructions before the next region");
+    else if (wish->whole && !region_is_whole(&c))
+        snprintf(why, size, "not all of it leads forward to the end");
     else if (wish->places && !places_find(&c))
         snprintf(why, size, "too many places where lanes may be");
     else {

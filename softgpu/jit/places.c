@@ -50,7 +50,7 @@ static LLVMValueRef waiting(struct compiler *c, uint32_t place)
 
 void places_begin(struct compiler *c)
 {
-    c->active = LLVMBuildAlloca(c->builder, c->i32, "active");
+    c->active = variable_new(c, c->i32, "active");
     set_active_lanes(c, constant_32(c, 0));
     for (uint32_t place = 0; place < c->places->count; place++)
         c->arrive[place] = block_new(c, "arrive");

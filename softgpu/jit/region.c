@@ -75,7 +75,32 @@ static bool find(struct compiler *c, struct region_list *l, uint32_t most, uint3
 
 bool region_find(struct compiler *c)
 {
-    struct region_list l = { .end = end_of(c->wish) };
-    c->has_runs = !c->places && find(c, &l, RUNS_MOST, RUNS_MOST) && runs_find(c);
+    struct region_list l = { .end = c->wish->whole ? c->wish->count : end_of(c->wish) };
+    c->has_runs = !c->places && !c->wish->whole && find(c, &l, RUNS_MOST, RUNS_MOST) && runs_find(c);
     return c->has_runs || find(c, &l, REGION_MOST, UNNAMED_MOST);
+}
+
+bool region_is_whole(const struct compiler *c)
+{
+    const struct sg_jit_wish *w = c->wish;
+    bool ends = false;
+    for (uint32_t k = 0; k < w->count; k++) {
+        const struct exec_insn *i = &w->insns[k];
+        const bool jump = i->straight == EXEC_STRAIGHT_BRANCH, branch = i->straight == EXEC_STRAIGHT_BRANCH_IF;
+        uint32_t next[2], count = 0;
+        if (!c->in_region[k])
+            continue;
+        if (jump || branch)
+            next[count++] = (uint32_t)(i->target - w->insns);
+        if (!jump)
+            next[count++] = k + 1;
+        for (uint32_t n = 0; n < count; n++) {
+            const uint8_t known = w->insns[next[n]].known;
+            if (next[n] <= k ||
+                (!c->in_region[next[n]] && known != EXEC_STRAIGHT_END && known != EXEC_STRAIGHT_CONTROL))
+                return false;
+            ends |= known == EXEC_STRAIGHT_END; /* ways out to calls and the like are rare */
+        }
+    }
+    return ends;
 }

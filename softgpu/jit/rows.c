@@ -230,6 +230,13 @@ static LLVMValueRef place_of(struct compiler *c, exec_source at)
     return address_of(c, (at & 3) == EXEC_BASE_WARP ? c->warp : c->frame, at & ~(exec_source)3);
 }
 
+/* In code for whole blocks no frame is cleared: its fixed part is all zeros, as if it had been. */
+static bool is_cleared(const struct compiler *c, const struct row_variable *r)
+{
+    return c->wish->whole && r->bits == ROW_PREDICATE && (r->at & 3) == EXEC_BASE_FRAME &&
+           (r->at & ~(exec_source)3) < EXEC_CLEARED;
+}
+
 static void load_row(struct compiler *c, const struct row_variable *r)
 {
     LLVMValueRef value = load_from(c, type_of(c, r->bits), place_of(c, r->at), align_of(r->bits));
@@ -247,12 +254,15 @@ void rows_begin(struct compiler *c)
         struct row_variable *r = &c->rows[k];
         if (r->in_memory)
             continue;
-        r->variable = LLVMBuildAlloca(c->builder, type_of(c, r->bits), "");
-        load_row(c, r);
+        r->variable = variable_new(c, type_of(c, r->bits), "");
+        if (is_cleared(c, r))
+            LLVMBuildStore(c->builder, constant_32(c, 0), r->variable);
+        else
+            load_row(c, r);
         if (r->bits == ROW_PREDICATE)
             continue;
         LLVMTypeRef lane = r->bits == ROW_64 ? c->i64 : c->i32;
-        r->first = LLVMBuildAlloca(c->builder, lane, "");
+        r->first = variable_new(c, lane, "");
         LLVMBuildStore(c->builder, load_from(c, lane, place_of(c, r->at), 4), r->first);
     }
 }
@@ -283,7 +293,7 @@ LLVMValueRef row_first_lane(struct compiler *c, exec_source at, enum row_bits bi
     if ((at & 3) == EXEC_BASE_ABSOLUTE)
         return bits == ROW_64 ? constant_64(c, *(const uint64_t *)cells) : constant_32(c, *(const uint32_t *)cells);
     if ((at & 3) == EXEC_BASE_WARP)
-        return load_from(c, type, place_of(c, at), 4);
+        return whole_special(c, at) ? whole_special(c, at) : load_from(c, type, place_of(c, at), 4);
     return LLVMBuildLoad2(c->builder, type, find(c, at, bits)->first, "");
 }
 
@@ -349,16 +359,14 @@ LLVMValueRef lanes_of(struct compiler *c, LLVMValueRef predicate)
 
 LLVMValueRef lanes_that_act(struct compiler *c, const struct exec_insn *i)
 {
-    LLVMValueRef lanes = c->places ? active_lanes(c) : NULL;
+    LLVMValueRef lanes = c->places ? active_lanes(c) : c->whole.rest;
     if (i->straight != EXEC_STRAIGHT_GUARDED)
         return lanes;
     LLVMValueRef guard = predicate_read(c, i->guard, i->guard_flip);
     return lanes ? LLVMBuildAnd(c->builder, guard, lanes, "") : guard;
 }
 
-/* From a mask of lanes that is no comparison's result. AVX2 has no registers for masks, so each lane looks for its bit,
-   in cells of the row's width. */
-static LLVMValueRef spread(struct compiler *c, LLVMValueRef lanes, enum row_bits bits)
+LLVMValueRef lanes_spread(struct compiler *c, LLVMValueRef lanes, enum row_bits bits)
 {
     LLVMBuilderRef b = c->builder;
     if (c->wish->avx512)
@@ -383,7 +391,7 @@ void row_put(struct compiler *c, const struct exec_insn *i, uint32_t d, enum row
             value = LLVMBuildOr(b, LLVMBuildAnd(b, before, LLVMBuildNot(b, lanes, ""), ""),
                                 LLVMBuildAnd(b, value, lanes, ""), "");
         else
-            value = LLVMBuildSelect(b, apart ? spread(c, lanes, bits) : lanes_of(c, lanes), value, before, "");
+            value = LLVMBuildSelect(b, apart ? lanes_spread(c, lanes, bits) : lanes_of(c, lanes), value, before, "");
     }
     row_write(c, d, bits, value);
 }
@@ -407,6 +415,7 @@ static void reload(struct compiler *c, exec_source at)
 LLVMValueRef row_in_frame(struct compiler *c, exec_source at)
 {
     flush(c, at);
+    c->whole.refused |= whole_special(c, at) != NULL; /* no row has it */
     return (at & 3) == EXEC_BASE_ABSOLUTE ? constant_64(c, at) : place_of(c, at);
 }
 
@@ -445,28 +454,37 @@ static void flush_named(struct compiler *c, const struct exec_insn *i)
         flush(c, EXEC_PRED_CARRY | EXEC_BASE_FRAME);
     if (i->straight == EXEC_STRAIGHT_GUARDED)
         flush(c, i->guard | EXEC_BASE_FRAME);
-    if (i->straight == EXEC_STRAIGHT_GUARDED || c->places) /* what lanes do not write, they keep */
+    if (i->straight == EXEC_STRAIGHT_GUARDED || c->places || c->whole.rest) /* what lanes do not write, they keep */
         for_written(c, i, flush);
 }
 
 void rows_step(struct compiler *c, const struct exec_insn *i)
 {
     bool named = names_its_rows(c, i);
+    if (c->wish->whole)
+        whole_begin_warp(c);
     if (named)
         flush_named(c, i);
     for (uint32_t k = 0; !named && k < c->row_count; k++)
         if (is_kept(&c->rows[k]))
             store_row(c, &c->rows[k]);
     LLVMValueRef arguments[3] = { c->warp, constant_64(c, (uintptr_t)i),
-                                  c->places ? active_lanes(c) : constant_32(c, UINT32_MAX) };
+                                  c->places       ? active_lanes(c)
+                                  : c->whole.rest ? c->whole.rest
+                                                  : constant_32(c, UINT32_MAX) };
     LLVMValueRef step = LLVMBuildIntToPtr(c->builder, constant_64(c, (uintptr_t)c->wish->step),
                                           LLVMPointerType(c->step_type, 0), "");
     LLVMValueRef done = LLVMBuildCall2(c->builder, c->step_type, step, arguments, 3, "");
     LLVMBasicBlockRef behind = block_new(c, "behind"), away = block_new(c, "away");
     branch_mostly(c, LLVMBuildTrunc(c->builder, done, c->i1, ""), behind, away);
     LLVMPositionBuilderAtEnd(c->builder, away); /* after a fault, or all rows are in the frame */
-    LLVMBuildRet(c->builder, constant_64(c, 0));
+    if (c->wish->whole)
+        whole_return(c);
+    else
+        LLVMBuildRet(c->builder, constant_64(c, 0));
     LLVMPositionBuilderAtEnd(c->builder, behind);
+    if (c->wish->whole)
+        whole_forget_warp(c);
     if (named)
         for_written(c, i, reload);
     for (uint32_t k = 0; !named && k < c->row_count; k++)

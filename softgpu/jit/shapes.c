@@ -170,6 +170,19 @@ static struct row_shape result_shape(const struct compiler *c, const struct exec
     return d;
 }
 
+bool shapes_all_equal(const struct compiler *c, const struct exec_insn *i)
+{
+    const struct arithmetic_form *form = arithmetic_form_of(i);
+    const bool comparison = (i->known >= IS(EQ_32) && i->known <= IS(GE_U32)) ||
+                            (i->known >= IS(EQ_64) && i->known <= IS(GE_U64));
+    for (unsigned k = 0; comparison && c->now && k < 2; k++) {
+        const struct row_shape shape = find_shape(c, c->now, i->s[k], form->s[k]);
+        if (shape.kind != SHAPE_STEPS || shape.step)
+            return false;
+    }
+    return comparison && c->now;
+}
+
 /* ---- what an instruction changes ---- */
 
 static void set_shape(const struct compiler *c, struct row_shape *rows, uint32_t d, struct row_shape shape)

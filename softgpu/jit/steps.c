@@ -4,6 +4,8 @@
  */
 #include "softgpu/jit/access.h"
 
+#include <string.h>
+
 enum { PIECE = 16, PIECES_MOST = 4, LAST = SG_LANES - 1 };
 
 static void go_on_if(struct compiler *c, LLVMValueRef condition, LLVMBasicBlockRef rare)
@@ -20,6 +22,8 @@ static LLVMValueRef find_first(struct compiler *c, const struct exec_insn *i, un
                                unsigned rights, LLVMBasicBlockRef rare)
 {
     struct window_place p = { .low = address_of(c, row_first_lane(c, i->s[0], ROW_64), (uint64_t)i->offset) };
+    if (whole_find(c, i, p.low, align, bytes, rare))
+        return p.low;
     go_on_if(c, both(c, in_window(c, &p, bytes), is_aligned(c, p.low, align)), rare);
     go_on_if(c, may_touch(c, &p, bytes, rights), rare);
     return p.low;
@@ -158,6 +162,47 @@ bool shared_steps(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockR
         load_each(c, i, step, at);
     if (!store)
         note_read(c, i);
+    LLVMBuildBr(b, behind);
+    return true;
+}
+
+/* ---- in code for whole blocks: lanes that go on, where others have come to their end ---- */
+
+/* llvm.masked.load or .store: of a vector and a pointer to it. */
+static LLVMValueRef masked(struct compiler *c, const char *name, LLVMTypeRef row, LLVMTypeRef result, LLVMValueRef *s)
+{
+    LLVMTypeRef overloaded[2] = { row, LLVMPointerType(row, 0) }, types[4];
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, LLVMLookupIntrinsicID(name, strlen(name)), overloaded, 2);
+    for (unsigned k = 0; k < 4; k++)
+        types[k] = LLVMTypeOf(s[k]);
+    return LLVMBuildCall2(c->builder, LLVMFunctionType(result, types, 4, false), f, s, 4, "");
+}
+
+bool some_steps(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef rare,
+                LLVMBasicBlockRef behind)
+{
+    LLVMBuilderRef b = c->builder;
+    const enum row_bits bits = access_bits(i);
+    const struct row_shape shape = shape_of(c, i->s[0], ROW_64);
+    if (!c->whole.rest || !bits || access_is_shared(i) || i->size < 4 || shape.kind != SHAPE_STEPS ||
+        shape.step != i->size || !whole_has_span(c, i, SG_LANES * i->size))
+        return false;
+    LLVMBasicBlockRef some = block_new(c, "some");
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, lanes, constant_32(c, 0), ""), behind, some);
+    LLVMPositionBuilderAtEnd(b, some);
+    const bool store = access_is_store(i);
+    LLVMTypeRef row = bits == ROW_64 ? c->row64 : c->row32;
+    LLVMValueRef low = address_of(c, row_first_lane(c, i->s[0], ROW_64), (uint64_t)i->offset);
+    whole_find(c, i, low, i->size, SG_LANES * i->size, rare);
+    LLVMValueRef at = LLVMBuildIntToPtr(b, low, LLVMPointerType(row, 0), ""), which = lanes_spread(c, lanes, bits),
+                 align = constant_32(c, i->size);
+    if (store) {
+        LLVMValueRef s[4] = { row_read(c, i->s[1], bits), at, align, which };
+        masked(c, "llvm.masked.store", row, LLVMVoidTypeInContext(c->context), s);
+    } else {
+        LLVMValueRef s[4] = { at, align, which, row_read(c, i->d | EXEC_BASE_FRAME, bits) };
+        row_write(c, i->d, bits, masked(c, "llvm.masked.load", row, row, s));
+    }
     LLVMBuildBr(b, behind);
     return true;
 }

@@ -1,0 +1,15 @@
+/* whole.h: blocks whose warps one piece of code runs, one after the other (softgpu/jit.h); see whole.c. */
+#ifndef SOFTGPU_EXEC_WHOLE_H
+#define SOFTGPU_EXEC_WHOLE_H
+
+#include "softgpu/exec/exec.h"
+
+/* The region whose code may run whole blocks of the grid; NULL: none may. */
+struct exec_region *exec_whole_of(const sg_grid *);
+/* A host thread begins a turn with the block. */
+void exec_whole_turn(struct exec_block *);
+/* Runs full warps of a block that begins, in their order, until one has something to do that its turns must do.
+   Returns how many warps have come to their end; *started: how many have begun: these, or one more. */
+uint32_t exec_whole_run(struct exec_block *, uint32_t *started);
+
+#endif

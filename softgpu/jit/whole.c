@@ -1,0 +1,135 @@
+/*
+ * whole.c: code for whole blocks: a loop around the code of a warp. What is the same for all warps of the block is
+ * computed once, before it. A warp has the frame of the entry and nothing else: whoever is called for it gets it set up
+ * before (softgpu/exec/whole.c).
+ */
+#include "softgpu/jit/compile.h"
+
+static LLVMValueRef member_32(struct compiler *c, LLVMValueRef base, size_t offset)
+{
+    return load_from(c, c->i32, address_of(c, base, offset), 4);
+}
+
+/* Parameters, and special registers that do not differ in a block. */
+static void load_shared(struct compiler *c)
+{
+    struct whole_code *w = &c->whole;
+    LLVMValueRef grid = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, grid)), 8);
+    w->params = load_from(c, c->i64, address_of(c, grid, offsetof(struct sg_grid, params)), 8);
+    for (unsigned k = 0; k < 3; k++) {
+        const size_t at = k * sizeof(uint32_t);
+        w->shared[EXEC_ROW_CTAID + k] = member_32(c, c->block, offsetof(struct exec_block, ctaid) + at);
+        w->shared[EXEC_ROW_NTID + k] = member_32(c, grid, offsetof(struct sg_grid, launch.block) + at);
+        w->shared[EXEC_ROW_NCTAID + k] = member_32(c, grid, offsetof(struct sg_grid, launch.grid) + at);
+    }
+}
+
+void whole_begin(struct compiler *c)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMBasicBlockRef entry = LLVMGetInsertBlock(b), loop = block_new(c, "warp");
+    LLVMValueRef first = LLVMGetParam(c->function, 1);
+    c->block = LLVMGetParam(c->function, 0);
+    load_shared(c);
+    LLVMValueRef warps = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, warps)), 8);
+    LLVMBuildBr(b, loop);
+    LLVMPositionBuilderAtEnd(b, loop);
+    c->whole.index = LLVMBuildPhi(b, c->i64, "");
+    LLVMAddIncoming(c->whole.index, &first, &entry, 1);
+    c->warp = LLVMBuildAdd(b, warps, LLVMBuildMul(b, c->whole.index, constant_64(c, sizeof(struct exec_warp)), ""), "");
+    c->frame = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, rows)), 8);
+    c->whole.next = block_new(c, "next");
+}
+
+void whole_end(struct compiler *c)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMBasicBlockRef done = block_new(c, "done"), loop = LLVMGetInstructionParent(c->whole.index);
+    LLVMValueRef end = LLVMGetParam(c->function, 2);
+    LLVMPositionBuilderAtEnd(b, c->whole.next);
+    LLVMValueRef more = address_of(c, c->whole.index, 1);
+    LLVMAddIncoming(c->whole.index, &more, &c->whole.next, 1);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, more, end, ""), loop, done);
+    LLVMPositionBuilderAtEnd(b, done);
+    LLVMBuildRet(b, end);
+}
+
+void whole_begin_warp(struct compiler *c)
+{
+    LLVMTypeRef types[3] = { c->i64, c->i32, c->i64 },
+                type = LLVMFunctionType(LLVMVoidTypeInContext(c->context), types, 3, false);
+    LLVMValueRef f = LLVMBuildIntToPtr(c->builder, constant_64(c, (uintptr_t)c->wish->begin), LLVMPointerType(type, 0),
+                                       "");
+    LLVMValueRef arguments[3] = { c->warp, c->whole.rest ? c->whole.rest : constant_32(c, UINT32_MAX),
+                                  constant_64(c, (uintptr_t)c->whole.end) };
+    LLVMBuildCall2(c->builder, type, f, arguments, 3, "");
+}
+
+void whole_forget_warp(struct compiler *c)
+{
+    store_to(c, constant_32(c, 0), address_of(c, c->warp, offsetof(struct exec_warp, alive)), 4);
+    store_to(c, constant_32(c, 0), address_of(c, c->warp, offsetof(struct exec_warp, group_count)), 4);
+}
+
+void whole_return(struct compiler *c) { LLVMBuildRet(c->builder, c->whole.index); }
+
+LLVMValueRef whole_special(const struct compiler *c, exec_source at)
+{
+    const exec_source first = offsetof(struct exec_warp, special), place = at & ~(exec_source)3,
+                      row = (place - first) / sizeof(uint32_t[SG_LANES]);
+    return c->wish->whole && place >= first && row < EXEC_ROW_COUNT ? c->whole.shared[row] : NULL;
+}
+
+/* The number of the access's span; EXEC_SPANS: it has none. */
+static unsigned span_of(struct compiler *c, const struct exec_insn *i, unsigned bytes)
+{
+    struct whole_code *w = &c->whole;
+    unsigned k = 0;
+    while (k < w->span_count && (w->spans[k].access != i || w->spans[k].bytes != bytes))
+        k++;
+    if (k == w->span_count && k < EXEC_SPANS) {
+        w->spans[k].access = i;
+        w->spans[k].bytes = bytes;
+        w->span_count++;
+    }
+    return k;
+}
+
+bool whole_has_span(struct compiler *c, const struct exec_insn *i, unsigned bytes)
+{
+    return c->wish->whole && span_of(c, i, bytes) < EXEC_SPANS;
+}
+
+/* Asks the machine. */
+static LLVMValueRef look(struct compiler *c, unsigned span, LLVMValueRef address, unsigned bytes, unsigned rights)
+{
+    LLVMTypeRef types[5] = { c->i64, c->i32, c->i64, c->i32, c->i32 }, type = LLVMFunctionType(c->i8, types, 5, false);
+    LLVMValueRef arguments[5] = { c->block, constant_32(c, span), address, constant_32(c, bytes),
+                                  constant_32(c, rights) };
+    LLVMValueRef f = LLVMBuildIntToPtr(c->builder, constant_64(c, (uintptr_t)c->wish->find), LLVMPointerType(type, 0),
+                                       "");
+    return LLVMBuildTrunc(c->builder, LLVMBuildCall2(c->builder, type, f, arguments, 5, ""), c->i1, "");
+}
+
+bool whole_find(struct compiler *c, const struct exec_insn *i, LLVMValueRef address, unsigned align, unsigned bytes,
+                LLVMBasicBlockRef rare)
+{
+    LLVMBuilderRef b = c->builder;
+    const unsigned span = c->wish->whole ? span_of(c, i, bytes) : EXEC_SPANS;
+    if (span == EXEC_SPANS)
+        return false;
+    LLVMBasicBlockRef aligned = block_new(c, "aligned"), outside = block_new(c, "outside"),
+                      right = block_new(c, "right");
+    LLVMValueRef at = address_of(c, c->block, offsetof(struct exec_block, spans) + span * sizeof(struct exec_span)),
+                 odd = LLVMBuildAnd(b, address, constant_64(c, align - 1), "");
+    branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, odd, constant_64(c, 0), ""), aligned, rare);
+    LLVMPositionBuilderAtEnd(b, aligned);
+    LLVMValueRef first = load_from(c, c->i64, address_of(c, at, offsetof(struct exec_span, first)), 8),
+                 count = load_from(c, c->i64, address_of(c, at, offsetof(struct exec_span, count)), 8);
+    LLVMValueRef inside = LLVMBuildICmp(b, LLVMIntULT, LLVMBuildSub(b, address, first, ""), count, "");
+    branch_mostly(c, inside, right, outside);
+    LLVMPositionBuilderAtEnd(b, outside);
+    branch_mostly(c, look(c, span, address, bytes, access_is_store(i) ? SG_WRITE : SG_READ), right, rare);
+    LLVMPositionBuilderAtEnd(b, right);
+    return true;
+}

@@ -1,0 +1,252 @@
+/*
+ * forward.c: kernels without loops and barriers, whose blocks the compiler may run as a whole (softgpu/exec/whole.c),
+ * do what the interpreter does.
+ *
+ * Random kernels of that kind are loaded twice, once with FLYT_SOFTGPU_FUSED=off, which is never compiled. Both run in
+ * grids of the same random shape: lines and rectangles, blocks whose last warp is full or not, threads that have
+ * nothing to do, lanes that part at branches, accesses that leave what is mapped or are not aligned. All memory, the
+ * error and the line of the log that describes a fault must be equal.
+ *
+ * shows: software GPU: random kernels without loops leave the same memory, the same fault and the same message, whether
+ *   their blocks are run by the interpreter or by compiled code for whole blocks
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "softgpu/exec/jit.h"
+#include "tests/exec/main.h"
+
+enum { AREA = 64 << 10, TEXT = 16384, THREADS_MOST = 4096 };
+
+static uint64_t seed = 20261129;
+static uint32_t any(uint32_t below)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33) % below;
+}
+
+/* The last bytes that kernels may touch: behind them nothing is mapped. */
+static unsigned char *area(void)
+{
+    enum { MAPPED = 192 << 20, GRANULE = 2 << 20 }; /* as harness.c has it */
+    uintptr_t begin = (uintptr_t)gpu_alloc(64) & ~(uintptr_t)(GRANULE - 1);
+    return (unsigned char *)(begin + MAPPED - AREA);
+}
+
+/* ---- kernels ---- */
+
+#define START                                                                                                    \
+    ".visible .entry k(.param .u64 data, .param .u32 count, .param .u32 width)\n{\n"                             \
+    ".reg .pred p<8>; .reg .b16 h<8>; .reg .b32 r<32>; .reg .b64 a<32>; .reg .f32 f<16>;\n"                      \
+    "ld.param.u64 a0, [data]; ld.param.u32 r1, [count]; ld.param.u32 r2, [width];\n"                             \
+    "mov.u32 r3, %tid.x; mov.u32 r4, %ctaid.x; mov.u32 r5, %ntid.x; mad.lo.s32 r3, r4, r5, r3;\n"                \
+    "mov.u32 r6, %tid.y; mov.u32 r7, %ctaid.y; mov.u32 r8, %ntid.y; mad.lo.s32 r6, r7, r8, r6;\n"                \
+    "mad.lo.s32 r9, r6, r2, r3; setp.ge.u32 p1, r9, r1; @p1 bra DONE;\n"                                         \
+    "mov.u32 r10, %nctaid.x; mov.u32 r11, %laneid; xor.b32 r12, r9, r10; mul.wide.s32 a1, r9, 4;\n"              \
+    "add.s64 a1, a0, a1; cvt.rn.f32.u32 f4, r9; cvt.rn.f32.s32 f5, r3; mov.b32 f6, r12; mov.u32 r13, 0;\n"       \
+    "mul.wide.u32 a4, r12, r3; mov.u64 a5, 5; cvt.u16.u32 h4, r9;\n"
+
+/* To where an address register leads: lanes a few bytes apart, at one place, or any way. */
+static size_t address(char *to, size_t size)
+{
+    static const unsigned steps[] = { 1, 2, 4, 8, 16, 12, 0, 6, 20 };
+    const unsigned step = steps[any(9)];
+    switch (any(8)) {
+    case 0: return (size_t)snprintf(to, size, "mul.wide.u32 a2, r3, %u; add.s64 a2, a2, a0;\n", step);
+    case 1: return (size_t)snprintf(to, size, "and.b32 r14, r12, 1023; mul.wide.u32 a2, r14, %u; add.s64 a2, a2, a0;\n",
+                                    step);
+    case 2: return (size_t)snprintf(to, size, "mov.u64 a2, a0;\n");
+    case 3: return (size_t)snprintf(to, size, "sub.s32 r14, r9, r2; mul.wide.s32 a2, r14, 4; add.s64 a2, a2, a0;\n");
+    case 4: return (size_t)snprintf(to, size, "add.s32 r14, r9, r2; mul.wide.s32 a2, r14, 4; add.s64 a2, a2, a0;\n");
+    default: return (size_t)snprintf(to, size, "mul.wide.s32 a2, r9, %u; add.s64 a2, a2, a0;\n", step);
+    }
+}
+
+static size_t memory_line(char *to, size_t size)
+{
+    static const char *const texts[] = {
+        "ld.global.f32 f5, [A];", "ld.global.u32 r12, [A];", "ld.global.u8 r13, [A];", "ld.global.s16 r13, [A];",
+        "ld.global.u64 a4, [A];", "ld.global.v2.u32 {r12, r13}, [A];", "ld.global.v4.f32 {f4, f5, f6, f7}, [A];",
+        "ld.u32 r12, [A];", "ld.global.nc.f32 f6, [A];", "st.global.u32 [A], r12;", "st.global.f32 [A], f5;",
+        "st.global.u8 [A], r13;", "st.global.u16 [A], h4;", "st.global.u64 [A], a4;", "st.u32 [A], r13;",
+        "st.global.v2.f32 [A], {f5, f6};", "@p2 ld.global.f32 f5, [A];", "@!p2 st.global.u32 [A], r12;",
+    };
+    static const char *const places[] = { "a1", "a1+4", "a1+-4", "a2", "a2+8", "a2", "a1", "a1" };
+    const char *text = texts[any(sizeof texts / sizeof *texts)], *mark = strchr(text, 'A');
+    return (size_t)snprintf(to, size, "%.*s%s%s\n", (int)(mark - text), text, places[any(8)], mark + 1);
+}
+
+static size_t other_line(char *to, size_t size)
+{
+    static const char *const texts[] = {
+        "add.f32 f5, f5, f4;", "mul.f32 f6, f5, f4;", "fma.rn.f32 f4, f5, f6, f4;", "div.rn.f32 f5, f4, f6;",
+        "add.s32 r12, r12, r13;", "mad.lo.s32 r13, r12, r9, r3;", "xor.b32 r12, r12, r13;", "shr.u32 r13, r12, 3;",
+        "setp.lt.u32 p2, r12, r13;", "setp.gt.f32 p2, f5, f4;", "setp.eq.s32 p3, r3, 0;",
+        "setp.ne.and.u32 p2, r3, 0, p3;",
+        "selp.b32 r13, r12, r9, p2;", "@p2 add.s32 r13, r13, 77;", "@!p3 mov.u32 r12, r11;", "add.s64 a4, a4, a5;",
+        "mul.lo.s64 a5, a4, a5;", "cvt.u32.u64 r12, a4;", "ex2.approx.ftz.f32 f5, f4;", "div.u32 r13, r12, r9;",
+        "add.cc.u32 r12, r12, r9; addc.u32 r13, r13, 0;", "mov.u32 r13, %ctaid.x;", "mov.u32 r12, %tid.y;",
+        "mov.b64 a4, {r12, r13};", "cvt.u16.u32 h4, r13;", "min.u32 r13, r13, 1000;", "popc.b32 r12, r13;",
+        "mov.u32 r12, %nctaid.y;", "mov.u32 r13, %ntid.x;",
+    };
+    return (size_t)snprintf(to, size, "%s\n", texts[any(sizeof texts / sizeof *texts)]);
+}
+
+static const char *random_kernel(void)
+{
+    static char ptx[TEXT];
+    size_t n = (size_t)snprintf(ptx, sizeof ptx, "%s", START);
+    n += (size_t)snprintf(ptx + n, sizeof ptx - n, "setp.lt.u32 p2, r11, %u; setp.eq.s32 p3, r3, 0;\n", any(40));
+    n += address(ptx + n, sizeof ptx - n);
+    for (unsigned part = 0; part < 1 + any(3); part++) {
+        if (any(2)) {
+            static const char *const conditions[] = {
+                "setp.ne.u32 p4, r3, 0;", "and.b32 r14, r9, 32; setp.eq.u32 p4, r14, 0;", "setp.lt.u32 p4, r12, r13;",
+                "setp.gt.u32 p4, r9, 100;", "and.b32 r14, r9, 1; setp.eq.u32 p4, r14, 0;", "setp.lt.u32 p4, r9, r1;",
+            };
+            n += (size_t)snprintf(ptx + n, sizeof ptx - n, "%s @%sp4 bra OVER%u;\n", conditions[any(6)],
+                                  any(2) ? "!" : "", part);
+        } else
+            n += (size_t)snprintf(ptx + n, sizeof ptx - n, "@p7 bra OVER%u;\n", part); /* nobody's: p7 is 0 */
+        for (unsigned k = 0; k < 2 + any(6); k++)
+            n += any(3) ? other_line(ptx + n, sizeof ptx - n) : memory_line(ptx + n, sizeof ptx - n);
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "OVER%u:\n", part);
+        if (!any(3))
+            n += address(ptx + n, sizeof ptx - n);
+        if (!any(6))
+            n += (size_t)snprintf(ptx + n, sizeof ptx - n, "@%sp%u bra DONE;\n", any(2) ? "!" : "", 2 + any(2));
+        n += any(2) ? other_line(ptx + n, sizeof ptx - n) : memory_line(ptx + n, sizeof ptx - n);
+    }
+    if (!any(4))
+        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "@p3 exit;\n");
+    (void)snprintf(ptx + n, sizeof ptx - n, "%s",
+                   "mov.b32 r14, f4; xor.b32 r12, r12, r14; mov.b32 r14, f5; xor.b32 r12, r12, r14;\n"
+                   "mov.b32 r14, f6; xor.b32 r13, r13, r14; xor.b32 r12, r12, r13; cvt.u32.u64 r14, a4;\n"
+                   "xor.b32 r12, r12, r14; cvt.u32.u16 r14, h4; add.s32 r12, r12, r14;\n"
+                   "st.global.u32 [a1], r12;\nDONE:\nret;\n}\n");
+    return ptx;
+}
+
+/* ---- runs ---- */
+
+struct launch {
+    struct gpu_shape shape;
+    uint64_t arguments[3];
+};
+
+struct result {
+    int error;
+    unsigned char area[AREA];
+    char log[512];
+};
+
+static void run(const struct launch *l, unsigned module, unsigned char *memory, const unsigned char *before,
+                struct result *r)
+{
+    char name[] = "/tmp/flyt-forward-XXXXXX";
+    int file = mkstemp(name), terminal = dup(2);
+    assert_true(file >= 0 && terminal >= 0);
+    unlink(name);
+    memset(r->log, 0, sizeof r->log);
+    memcpy(memory, before, AREA);
+    gpu_select(module);
+    dup2(file, 2);
+    r->error = gpu_launch("k", &l->shape, 3, l->arguments, 60);
+    dup2(terminal, 2);
+    close(terminal);
+    const ssize_t got = pread(file, r->log, sizeof r->log - 1, 0);
+    r->log[got > 0 ? got : 0] = 0;
+    close(file);
+    memcpy(r->area, memory, AREA);
+}
+
+/* What a line of the log says, without the time. */
+static const char *message_of(const char *log)
+{
+    const char *message = strstr(log, "softgpu:");
+    return message ? message : log;
+}
+
+static struct launch any_launch(unsigned char *memory)
+{
+    static const uint32_t lines[] = { 32, 64, 96, 128, 256, 80, 33, 1024 }, rows[] = { 32, 64, 128 };
+    struct launch l = { .shape = { .grid = { 1 + any(6), 1, 1 }, .block = { lines[any(8)], 1, 1 } } };
+    if (any(2)) {
+        l.shape.grid[1] = 1 + any(3);
+        l.shape.block[0] = rows[any(3)];
+        l.shape.block[1] = 1 + any(4);
+    }
+    /* All blocks have room at once. Then they run in their order, so that what one reads of another is known. */
+    const unsigned room = gpu_limits()->sm_count * sg_occupancy(gpu_limits(), gpu_kernel("k"),
+                                                                l.shape.block[0] * l.shape.block[1], 0);
+    if (l.shape.grid[0] * l.shape.grid[1] > room)
+        l.shape.grid[1] = 1;
+    if (l.shape.grid[0] > room)
+        l.shape.grid[0] = room;
+    const uint32_t width = l.shape.grid[0] * l.shape.block[0],
+                   threads = width * l.shape.grid[1] * l.shape.block[1];
+    const uint32_t bytes = 4 * threads + 4096; /* before the end, or a bit too near to it; now and then not aligned */
+    const uint64_t start = (uintptr_t)memory + AREA - bytes;
+    assert_true(bytes < AREA);
+    l.arguments[0] = start + (any(4) ? 0 : 4000 + 4 * any(100)) + (any(20) ? 0 : 1 + any(3));
+    l.arguments[1] = any(2) ? threads : any(threads + 1);
+    l.arguments[2] = width;
+    return l;
+}
+
+static void compare(unsigned char *memory, const unsigned modules[2], unsigned k, unsigned faults[2])
+{
+    static struct result compiled, plain;
+    static unsigned char before[AREA];
+    const struct launch l = any_launch(memory);
+    for (unsigned b = 0; b < AREA; b++)
+        before[b] = (unsigned char)any(256);
+    run(&l, modules[0], memory, before, &compiled);
+    run(&l, modules[1], memory, before, &plain);
+    faults[compiled.error != CUDA_SUCCESS]++;
+    if (compiled.error != plain.error)
+        fail_msg("kernel %u: error %d, plain %d: %s", k, compiled.error, plain.error, compiled.log);
+    if (strcmp(message_of(compiled.log), message_of(plain.log)))
+        fail_msg("kernel %u: %s\nplain: %s", k, compiled.log, plain.log);
+    for (unsigned b = 0; b < AREA; b++)
+        if (compiled.area[b] != plain.area[b])
+            fail_msg("kernel %u, grid %u,%u of %u,%u, count %u, error %d: byte %u of memory is %u, plain %u", k,
+                     l.shape.grid[0], l.shape.grid[1], l.shape.block[0], l.shape.block[1], (unsigned)l.arguments[1],
+                     compiled.error, b, compiled.area[b], plain.area[b]);
+}
+
+static int before(void **unused)
+{
+    (void)unused;
+    const char *jit = getenv("FLYT_SOFTGPU_JIT");
+    setenv("FLYT_LOG", "info", 1);
+    assert_true(!jit || exec_jit_on()); /* there is a compiler, where one is asked for */
+    gpu_start(&(struct gpu_config){ .threads = 1 });
+    return 0;
+}
+
+EXEC_TEST(kernels_without_loops_are_as_the_interpreter_runs_them)
+{
+    enum { KERNELS = 400, RUNS = 12 };
+    unsigned faults[2] = { 0, 0 };
+    const unsigned kernels = KERNELS / exec_share();
+    for (unsigned k = 0; k < kernels; k++) {
+        unsigned modules[2];
+        unsigned char *memory = area();
+        const char *ptx = random_kernel();
+        for (int plain = 0; plain < 2; plain++) {
+            if (plain)
+                setenv("FLYT_SOFTGPU_FUSED", "off", 1);
+            gpu_load(ptx);
+            modules[plain] = gpu_module();
+            unsetenv("FLYT_SOFTGPU_FUSED");
+        }
+        for (unsigned round = 0; round < RUNS; round++)
+            compare(memory, modules, k, faults);
+        gpu_reset();
+    }
+    assert_true(faults[0] > kernels && faults[1] > kernels / 4);
+}
+
+int main(void) { return unit_run(before, exec_teardown); }
