@@ -27,8 +27,8 @@
  *   graph/     graph.c, condition.c, device_graph.c
  *   links/     links.c, transfer.c, borrow.c  bytes of device memory go straight to another worker;  buffers.c  the
  *              memory of the host that they pass through
- *   comm/      comms.c, operation.c, together.c  collectives between the memories of GPUs;  book.c  the page of each
- *              communicator that flytctl comm reads
+ *   comm/      comms.c, operation.c, together.c  collectives between the memories of GPUs;  window.c  windows for puts;
+ *              book.c  the page of each communicator that flytctl comm reads
  *   session/   session.c  from HELLO to the end;  executor.c, pulse.c, notify_call.c  its threads;
  *              procedures.c, kinds.c  the tables;  move.c
  *   listener/  the programs: main.c, listener.c, door.c, knock.c, ticket.c  who may connect;
