@@ -8,6 +8,8 @@
  *   that the program had before is loaded while it stands still
  * shows: moving: threads that load, use and unload code all the time find what their variables held after each of many
  *   moves
+ * shows: moving: a program moves while threads unload code with many functions, and others use functions for the first
+ *   time, which get the numbers of those
  * shows: moving: the heap of kernels is made before modules are loaded that need it; a program that changes its size
  *   after that goes on, and moves later
  * shows: moving: the memory of all contexts of a program with two GPUs is copied while it goes on
@@ -220,13 +222,9 @@ static void *load_and_unload(void *number)
     return NULL;
 }
 
-static void body_all_the_time(void)
+/* The threads go on between the moves. */
+static void move_often(void)
 {
-    pthread_t threads[THREADS];
-    setenv("FLYT_LOG", "error", 1);
-    context = moved_begin();
-    for (uintptr_t i = 0; i < THREADS; i++)
-        CHECK(pthread_create(&threads[i], NULL, load_and_unload, (void *)i) == 0);
     for (int i = 0; i < MOVES; i++) {
         int code = moved_try(1 - i % 2, LIMIT_MS);
         for (int tries = 0; code == 600 && tries < 20; tries++)     /* code was unloaded while it was sent */
@@ -237,6 +235,16 @@ static void body_all_the_time(void)
         for (unsigned before = atomic_load(&loads); atomic_load(&loads) < before + THREADS;)
             usleep(1000);
     }
+}
+
+static void body_all_the_time(void)
+{
+    pthread_t threads[THREADS];
+    setenv("FLYT_LOG", "error", 1);
+    context = moved_begin();
+    for (uintptr_t i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, load_and_unload, (void *)i) == 0);
+    move_often();
     atomic_store(&stop, true);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
@@ -244,6 +252,84 @@ static void body_all_the_time(void)
 }
 
 TEST(all_the_time) { assert_int_equal(isolated(body_all_the_time, 120), 0); }
+
+/* ---- functions that are looked up meanwhile ---- */
+
+/* Lists of functions that are longer than what comes with a module (FEW_FUNCTIONS): each is asked for at its first use,
+   and gets the lowest free number, which one of another module had before. */
+
+enum { MANY = 600, SOME = 40, PAIRS = 2 };
+
+static char *make_many(unsigned count, unsigned first)
+{
+    char *ptx = malloc(count * 256 + 256);
+    int at = sprintf(ptx, ".version 7.0\n.target sm_70\n.address_size 64\n");
+    for (unsigned i = 0; i < count; i++)
+        at += sprintf(ptx + at,
+                      ".visible .entry f%u(.param .u64 a) {\n .reg .u64 %%a; ld.param.u64 %%a, [a]; "
+                      "st.global.u32 [%%a], %u; ret;\n}\n", i, first + i);
+    return ptx;
+}
+
+static void look_up_and_run(CUmodule module, unsigned i, unsigned first, CUdeviceptr at)
+{
+    char name[16];
+    snprintf(name, sizeof name, "f%u", i);
+    CHECK(run(function_of(module, name), at) == first + i);
+}
+
+static void *unload_many(void *first)
+{
+    const unsigned base = 100000 * (1 + (unsigned)(uintptr_t)first);
+    char *ptx = make_many(SOME, base);
+    CUdeviceptr at;
+    OK(cuCtxSetCurrent(context));
+    OK(cuMemAlloc_v2(&at, 4096));
+    while (!atomic_load(&stop)) {
+        CUmodule module;
+        OK(cuModuleLoadData(&module, ptx));
+        for (unsigned i = 0; i < SOME; i++)
+            look_up_and_run(module, i, base, at);
+        OK(cuModuleUnload(module));
+        atomic_fetch_add(&loads, 1);
+    }
+    free(ptx);
+    return NULL;
+}
+
+static void *look_up_many(void *number)
+{
+    const unsigned base = 1000000 * (1 + (unsigned)(uintptr_t)number);
+    char *ptx = make_many(MANY, base);
+    CUdeviceptr at;
+    OK(cuCtxSetCurrent(context));
+    OK(cuMemAlloc_v2(&at, 4096));
+    while (!atomic_load(&stop)) {
+        CUmodule module;
+        OK(cuModuleLoadData(&module, ptx));
+        for (unsigned i = 0; i < MANY && !atomic_load(&stop); i++)
+            look_up_and_run(module, i, base, at);
+        OK(cuModuleUnload(module));
+    }
+    free(ptx);
+    return NULL;
+}
+
+static void body_lookups(void)
+{
+    pthread_t threads[2 * PAIRS];
+    setenv("FLYT_LOG", "error", 1);
+    context = moved_begin();
+    for (uintptr_t i = 0; i < 2 * PAIRS; i++)
+        CHECK(pthread_create(&threads[i], NULL, i % 2 ? look_up_many : unload_many, (void *)i) == 0);
+    move_often();
+    atomic_store(&stop, true);
+    for (int i = 0; i < 2 * PAIRS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK(core_sticky() == 0 && core_take_latched() == 0);
+}
+
+TEST(lookups) { assert_int_equal(isolated(body_lookups, 120), 0); }
 
 /* ---- the heap of kernels ---- */
 
