@@ -418,12 +418,14 @@ static void body_refusals(void)
     CHECK(core_context_destroy(c) == 0 && move_to(0) == 0 && word_at(p, a) == 3);
 }
 
-/* A move begins no session: the program may fork, and its child use CUDA. */
+/* A move, a suspension or a checkpoint begins no session: the program may fork, and its child use CUDA. */
 static void body_no_session(void)
 {
     char why[300];
     int status = -1;
     CHECK(core_move(server_uris[1], 0, why, sizeof why) == CORE_NOT_READY && strstr(why, "not used CUDA"));
+    CHECK(core_suspend(0, why, sizeof why) == CORE_NOT_READY && strstr(why, "not used CUDA"));
+    CHECK(core_checkpoint("/dev/null", "", why, sizeof why) != CORE_OK);
     pid_t child = fork();
     if (!child) {
         core_context *p = on(0);

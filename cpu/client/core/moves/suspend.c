@@ -31,6 +31,7 @@
 #include "cpu/client/core/wire/gate.h"
 #include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/notify.h"
+#include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 
 struct suspended {
@@ -176,6 +177,9 @@ static int begin(struct suspended *s)
         return move_refuse(move, CORE_SYSTEM_NOT_READY, "it is suspended already");
     if (core_in_host_function())
         return move_refuse(move, CORE_INVALID_VALUE, "a host function cannot suspend the session");
+    /* A session that this began would be the program's: it could not fork any more. */
+    if (!session_ready())
+        return move_refuse(move, CORE_NOT_READY, "the program has no session: it has not used CUDA yet, or could not");
     int code = core_enter();
     if (code)
         return move_refuse(move, code, "the session cannot be used (error %d)", code);
