@@ -106,7 +106,8 @@ static void carry_out(struct manager_move *wish)
         if (!manager_move_is_wanted(wish->number))
             return;
     }
-    if (code && core_session.client && rpc_client_lost(core_session.client))
+    /* The server that a suspended program has left has not been lost. */
+    if (code && !session_suspended() && core_session.client && rpc_client_lost(core_session.client))
         snprintf(why, sizeof why, "its GPU server has ended, or is not reached any more");
     if (!code && wish->action == MANAGER_ACTION_SUSPEND)
         manager_note_suspended();
