@@ -90,9 +90,18 @@ static ctl_code begin(const struct moved_program *first, struct program *program
     return moving_begin(first->cluster, program, &wish, &begun, text);
 }
 
+/* A client manager speaks for its own VM: else it could bring its programs to a GPU server of another one. NULL: there is
+   no such move. */
+static struct moved_program *move_of_vm(struct cluster *cluster, const struct vm *vm, uint64_t id)
+{
+    struct moved_program *move = moving_find(cluster, id);
+    const struct program *program = move ? map_get_id(&cluster->programs, move->program) : NULL;
+    return program && program->vm == vm ? move : NULL;
+}
+
 ctl_code moving_group(struct cluster *cluster, struct vm *vm, const client_group_args *args, char *text)
 {
-    struct moved_program *first = moving_find(cluster, args->move);
+    struct moved_program *first = move_of_vm(cluster, vm, args->move);
     struct server *target = first ? map_get_id(&cluster->servers, first->target) : NULL;
     ctl_code code = check(first, target, text);
     if (code == CTL_OK && !first->group)

@@ -3,6 +3,7 @@
  * shows: moving: both places are booked until the client manager has said how the move ended; the books are right and
  *   the program is in one place when it refuses, when target, client manager or cluster manager vanish, or when
  *   somebody says what is not true
+ * shows: moving: no client manager brings a program of its VM to a GPU server of another VM by naming that VM's move
  * shows: moving: a client manager of the release before is refused by name, a node of it is served
  * shows: suspending: the share of a suspended program is free, a new cluster manager knows that it is suspended, and it
  *   is resumed elsewhere; a client manager of the release before is refused by name
@@ -23,6 +24,7 @@ enum { SOON_MS = 5000 };
 static struct fake_node n1, n2;
 static struct fake_client a, b;
 static struct fake_program *one, *other;
+static bool together;
 
 /* A program of VM a on the first node, one of VM b elsewhere. */
 static void begin(uint32_t node_minor)
@@ -47,6 +49,7 @@ static void begin(uint32_t node_minor)
 static ctl_code act(admin_move_action action, const char *to, uint64_t *id, char text[CTL_MAX_TEXT + 1])
 {
     admin_move_args args = { .prog = one->id, .vm = (char *)"", .to = (char *)(uintptr_t)to, .action = action,
+                             .together = action == ADMIN_ACTION_RESUME && together,
                              .file = (char *)(action == ADMIN_ACTION_CHECKPOINT ? "/a/file" : "") };
     admin_move_result result;
     admin_call(ADMIN_MOVE, &args, &result);
@@ -305,6 +308,35 @@ TEST(test_suspended)
     rig_until(state_of(id) == ADMIN_MOVE_DONE, SOON_MS);
     assert_true(one->running && !one->lost);
     assert_booked(8);
+    rig_destroy();
+}
+
+/* VM b's client manager names its own program as one that shares memory with a program of VM a, which is about to go on:
+   it would be at that one's GPU server. */
+TEST(test_group_of_another_vm)
+{
+    char text[CTL_MAX_TEXT + 1];
+    uint64_t id;
+    begin(0);
+    suspended();
+    struct fake_program *const first = one;
+    one = other;
+    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id, text), CTL_OK);
+    rig_until(other->rests == 1, SOON_MS);
+    other->server = CLIENT_SUSPENDED;
+    client_moved(&b, other, id, CTL_MOVE_MOVED, CTL_OK);
+    rig_until(state_of(id) == ADMIN_MOVE_DONE && n1.server_count + n2.server_count == 0, SOON_MS);
+    one = first;
+    together = true;
+    assert_int_equal(act(ADMIN_ACTION_RESUME, "n2", &id, text), CTL_OK);
+    together = false;
+    assert_int_equal(client_meets(&b, other, id, other->key), CTL_NOT_FOUND);
+    assert_int_equal(client_meets(&b, other, id, 0), CTL_NOT_FOUND);
+    rig_until(one->move_orders == 1, SOON_MS);
+    rig_run_ms(200);
+    assert_int_equal(other->move_orders, 0);
+    assert_int_equal(client_meets(&a, one, id, 0), CTL_OK);
+    assert_booked(4);
     rig_destroy();
 }
 

@@ -431,6 +431,26 @@ void client_moved(struct fake_client *client, struct fake_program *program, uint
     assert_int_equal(link_call(client->link, CLIENT_MOVED, &args, 10000, NULL, NULL, NULL), 0);
 }
 
+struct answered { bool is; ctl_code code; };
+
+static void take_meeting(void *context, int error, const char *why, void *object)
+{
+    struct answered *answered = context;
+    const ctl_plain_result *result = object;
+    (void)why;
+    answered->code = error ? CTL_LOST : result->status.code;
+    answered->is = true;
+}
+
+ctl_code client_meets(struct fake_client *client, const struct fake_program *program, uint64_t move, uint64_t other)
+{
+    struct answered answered = { .is = false };
+    client_group_args args = { .key = program->key, .move = move, .others = { other != 0, &other } };
+    assert_int_equal(link_call(client->link, CLIENT_GROUP, &args, 10000, take_meeting, &answered, NULL), 0);
+    rig_until(answered.is, 10000);
+    return answered.code;
+}
+
 static void take_rest(struct fake_client *client, const client_rest *rest)
 {
     struct fake_program *program = program_of(client, rest->key);

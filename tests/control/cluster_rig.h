@@ -152,6 +152,8 @@ void client_unreached(struct fake_client *, struct fake_program *, bool never);
 void client_end(struct fake_client *, struct fake_program *);
 /* What it says about a move of the program. */
 void client_moved(struct fake_client *, struct fake_program *, uint64_t move, ctl_move_stage, ctl_code);
+/* Names a program that shares memory with this one, which moves; its key, 0: none. What the manager says to it. */
+ctl_code client_meets(struct fake_client *, const struct fake_program *, uint64_t move, uint64_t other);
 /* How far that move of the program is. */
 void client_progress(struct fake_client *, struct fake_program *, const ctl_progress *);
 /* The next event from *at on that has not been acknowledged, which it then is: the manager sends events again until
