@@ -149,6 +149,12 @@ int core_comm_messages(core_context *c, core_stream stream, core_comm comm, cons
     (void)c, (void)comm, (void)list, (void)count;
     return fake_note("core_comm_messages", stream, false);
 }
+int core_comm_sided(core_context *c, core_stream stream, core_comm comm, bool waits,
+                    const struct core_comm_sided *list, unsigned count)
+{
+    (void)c, (void)comm, (void)waits, (void)list, (void)count;
+    return fake_note("core_comm_sided", stream, false);
+}
 /* A condition notes where it was given; what its bodies have is noted as given to the stream below. */
 enum { INNER_STREAM = 77 };
 static int conditions;
