@@ -34,13 +34,18 @@ bool group_open(const struct client_program *program)
     return group_of(program) && program->move.passed <= CTL_MEETS_SEALED;
 }
 
-/* Sessions of two servers may have the same number. */
-static struct client_program *by_session(const struct manager *manager, uint64_t server, uint64_t session)
+/* Sessions of two servers may have the same number. *twice: two programs say that they have it, one of which lies. */
+static struct client_program *by_session(const struct manager *manager, uint64_t server, uint64_t session, bool *twice)
 {
-    struct client_program *program = manager->programs;
-    while (program && (program->ended || program->session_at != server || program->session != session))
-        program = program->next;
-    return program;
+    struct client_program *found = NULL;
+    *twice = false;
+    for (struct client_program *program = manager->programs; program; program = program->next) {
+        if (program->ended || program->session_at != server || program->session != session)
+            continue;
+        *twice |= found != NULL;
+        found = program;
+    }
+    return found;
 }
 
 /* What is said while it is suspended was given by the server before, which is known already, or to nobody. */
@@ -162,7 +167,12 @@ static bool complete(struct client_program *program, uint64_t group, bool at_res
     u_int count = 0;
     bool all = true;
     for (u_int i = 0; i < move->partner_count; i++) {
-        struct client_program *other = by_session(manager, program->session_at, move->partners[i]);
+        bool twice;
+        struct client_program *other = by_session(manager, program->session_at, move->partners[i], &twice);
+        if (twice) {
+            fail(manager, group, "two programs say that they are the one with which it shares memory");
+            return false;
+        }
         if (other ? group_of(other) == group : suspended)
             continue; /* it has ended since they were suspended */
         all = false;

@@ -7,22 +7,27 @@ all: everybody is killed at each point.
 
 shows: moving: three programs of a VM that have memory and events of each other move together between two nodes and on
    one, by one order of an administrator, and count on; without --together they stay, and it is said why
+shows: moving: no program takes the place of one that shares memory by saying that it has its session
 shows: moving: whoever is killed whenever a group moves, the programs that live are all at one server, and count on
 """
 import os
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import moves  # noqa: E402
+import wire  # noqa: E402
 from moves import Cluster, Hold  # noqa: E402
 from moves_killed import hit  # noqa: E402
-from testlib import Failed, ok, story, until  # noqa: E402
+from testlib import Failed, ok, read, story, until  # noqa: E402
 
 ALL = sys.argv[3:] == ["all"]
 BIN, PROGRAM = (os.path.abspath(p) for p in sys.argv[1:3])
+SPEAKS, SESSION = 9, 117                # minor of the protocol, PROGRAM_SESSION
 POINTS = ("taken", "shut", "sealed", "permitted", "settled")
 SOME = {("client-manager", "sealed"), ("member", "shut"), ("member", "sealed"), ("target", "sealed")}
 
@@ -115,7 +120,31 @@ def there_and_back():
         assert ring.together() == here
         ring.goes_on()
         ok("one of them stays, and it is said why")
+        impostor(cluster, ring)
         ring.end()
+
+
+def impostor(cluster, ring):
+    """A program says that it has the session of one of them, which would stay behind alone if it were believed."""
+    here = ring.together()
+    server, node = next(iter(ring.places()))
+    began = re.findall(r"event=session-began session=(\d+)", read(f"{cluster.dir}/state/{node}/servers/{server}/log"))
+    peer = wire.Peer(f"{cluster.dir}/run/client.sock")
+    peer.hello(wire.OF_PROGRAM, "pid-1", minor=SPEAKS)
+    peer.attach("/bin/impostor")
+    until(lambda: [row["server"] for row in cluster.rows("program", "list")] == [server] * 4, "it has a server")
+    peer.answer(SESSION, struct.pack(">Q", max(map(int, began))))
+    for member in ring.all:
+        said = cluster.run("program", "migrate", str(member.id), "--to", other(here), "--together", expect=9)
+        assert "two programs say" in said, said
+    assert ring.together() == here
+    ring.goes_on()
+    peer.close()
+    until(lambda: len(cluster.rows("program", "list")) == 3, "it is gone")
+    cluster.run("program", "migrate", str(ring.all[0].id), "--to", other(here), "--together")
+    assert ring.together() == other(here)
+    ring.goes_on()
+    ok("a program that says that it has the session of one of them takes nobody's place: all stay while it is there")
 
 
 def cell(cluster, party, point):
