@@ -90,8 +90,8 @@ static ctl_code begin(const struct moved_program *first, struct program *program
     return moving_begin(first->cluster, program, &wish, &begun, text);
 }
 
-/* A client manager speaks for its own VM: else it could bring its programs to a GPU server of another one. NULL: there is
-   no such move. */
+/* A client manager speaks for its own VM: else it could bring its programs to a GPU server of another one. NULL: there
+   is no such move. */
 static struct moved_program *move_of_vm(struct cluster *cluster, const struct vm *vm, uint64_t id)
 {
     struct moved_program *move = moving_find(cluster, id);

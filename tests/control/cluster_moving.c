@@ -311,8 +311,8 @@ TEST(test_suspended)
     rig_destroy();
 }
 
-/* VM b's client manager names its own program as one that shares memory with a program of VM a, which is about to go on:
-   it would be at that one's GPU server. */
+/* VM b's client manager names its own program as one that shares memory with a program of VM a, which is about to go
+   on: it would be at that one's GPU server. */
 TEST(test_group_of_another_vm)
 {
     char text[CTL_MAX_TEXT + 1];

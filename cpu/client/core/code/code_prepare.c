@@ -153,8 +153,8 @@ static int send_image(struct move *move, const struct prepared_module *p)
     return code;
 }
 
-/* A function may have the id of one whose module the program has unloaded, and the new server has not (prepared_unload).
-   It is looked up at rest, behind that. */
+/* A function may have the id of one whose module the program has unloaded, and the new server has not
+   (prepared_unload). It is looked up at rest, behind that. */
 static int get_functions(struct move *move, struct prepared_module *p)
 {
     int code = CORE_OK;
