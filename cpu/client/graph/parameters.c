@@ -252,19 +252,22 @@ static int values_prepare(core_context *context, const struct graph_values *v, s
 }
 
 /* With a list of its own. */
+static void *bytes_copied(const void *bytes, size_t size)
+{
+    void *copy = malloc(size + 1);
+    if (copy)
+        memcpy(copy, bytes, size);
+    return copy;
+}
+
 static bool collective_keep(const struct graph_collective *c, struct graph_collective *out)
 {
-    const void *list = c->messages ? (const void *)c->messages : c->sided;
-    const size_t size = c->count * (c->messages ? sizeof *c->messages : sizeof *c->sided);
     *out = *c;
-    if (!list)
-        return true;
-    void *own = malloc(size + 1);
-    out->messages = c->messages ? own : NULL;
-    out->sided = c->messages ? NULL : own;
-    if (own)
-        memcpy(own, list, size);
-    return own != NULL;
+    if (c->messages)
+        return (out->messages = bytes_copied(c->messages, c->count * sizeof *c->messages)) != NULL;
+    if (c->sided)
+        return (out->sided = bytes_copied(c->sided, c->count * sizeof *c->sided)) != NULL;
+    return true;
 }
 
 int parameters_prepare(const struct graph_parameters *p, struct graph_parameters *out)

@@ -247,7 +247,7 @@ nccl_result ncclCommInitRankScalable(struct nccl_comm **out, int ranks, int rank
 
 static nccl_result init_all(struct nccl_comm **comms, int count, const int *devices)
 {
-    nccl_id id;
+    nccl_id id = { .bytes = { 0 } };
     struct nccl_place place;
     bool blocking;
     int available = 0;
