@@ -4,6 +4,7 @@
 #include "cpu/client/core/code/code.h"
 #include "cpu/client/core/wire/device.h"
 #include "cpu/client/core/memory/memory.h"
+#include "cpu/client/core/stream/move_ahead.h"
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/wire/span.h"
 #include "cpu/common/tree.h"
@@ -186,6 +187,39 @@ static void boxes_cover(size_t width, size_t height, size_t depth, size_t most, 
         assert_int_equal(cut.bytes, width * height * depth - next);
     }
     assert_int_equal(next, width * height * depth);
+}
+
+/* The parts of [from, end) that a span has, or that none has, as whoever looks for all of them walks. */
+static unsigned walk(bool (*next)(const struct ahead_spans *, uint64_t, uint64_t, struct ahead_span *),
+                     const struct ahead_spans *spans, uint64_t from, uint64_t end, struct ahead_span *last)
+{
+    unsigned count = 0;
+    struct ahead_span part;
+    for (; count < 10 && next(spans, from, end, &part); from = part.end, count++)
+        *last = part;
+    return count;
+}
+
+/* What a new server has may reach further than the heap, which became smaller while the move went on. */
+TEST(spans_of_a_move)
+{
+    struct ahead_spans spans = { 0 };
+    struct ahead_span last;
+    assert_true(ahead_spans_add(&spans, 10, 20) && ahead_spans_add(&spans, 30, 40) && ahead_spans_add(&spans, 20, 22));
+    assert_int_equal(spans.count, 2);
+    assert_int_equal(walk(ahead_spans_part, &spans, 0, 100, &last), 2);
+    assert_int_equal(last.start, 30);
+    assert_int_equal(last.end, 40);
+    assert_int_equal(walk(ahead_spans_part, &spans, 12, 18, &last), 1);
+    assert_int_equal(last.start, 12);
+    assert_int_equal(last.end, 18);
+    assert_int_equal(walk(ahead_spans_part, &spans, 22, 30, &last), 0);
+    assert_int_equal(walk(ahead_spans_gap, &spans, 12, 18, &last), 0);
+    assert_int_equal(walk(ahead_spans_gap, &spans, 15, 35, &last), 1);
+    assert_int_equal(last.start, 22);
+    assert_int_equal(last.end, 30);
+    assert_int_equal(walk(ahead_spans_gap, &spans, 0, 50, &last), 3);
+    free(spans.all);
 }
 
 TEST(boxes)

@@ -57,7 +57,7 @@ bool ahead_spans_gap(const struct ahead_spans *s, uint64_t from, uint64_t end, s
 bool ahead_spans_part(const struct ahead_spans *s, uint64_t from, uint64_t end, struct ahead_span *part)
 {
     size_t i = first_behind(s, from + 1);
-    if (i == s->count || s->all[i].start >= end)
+    if (from >= end || i == s->count || s->all[i].start >= end)
         return false;
     part->start = s->all[i].start > from ? s->all[i].start : from;
     part->end = s->all[i].end < end ? s->all[i].end : end;
