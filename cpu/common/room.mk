@@ -2,7 +2,7 @@
 # wire.c (the heads of ONC RPC messages) needs libtirpc and is named by the rooms that use it.
 CPU_COMMON_OBJECTS := $(call objects,$(addprefix cpu/common/,bridge_message.c clock.c driver_library.c \
                         driver_names.c env.c fd.c fd_message.c gaps.c ids.c log.c past_cache.c patch.c \
-                        share_order.c texref.c tree.c version_default.c))
+                        relayed.c share_order.c texref.c tree.c version_default.c))
 # Which certificates are revoked; for programs that link OpenSSL.
 CPU_COMMON_CERTIFICATE_OBJECTS := $(call objects,cpu/common/certificate.c)
 # Tickets and secrets of the control plane, for those who issue and those who check them; these need libcrypto.

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "cpu/common/relayed.h"
+
 /* So much is copied before it is shown to the other side: large enough that the positions' cache lines hardly matter,
    small enough that both copies overlap and the bytes are still in the cache. */
 enum { CHUNK = 64 * 1024 };
@@ -129,6 +131,7 @@ static void show_tail(struct ring_view *view, uint64_t tail)
      * there again */
     uint64_t taken = atomic_load_explicit(&view->in.head, memory_order_acquire);
     uint64_t beside = (uint32_t)taken | (uint64_t)out->near_size << BESIDE_SIZE | out->near_begin << BESIDE_BEGIN;
+    relayed_sent();
     atomic_store_explicit(&out->control->beside, beside, memory_order_release);
     /* relaxed: for threads of our own that wait for room, which look again */
     atomic_store_explicit(&out->tail, tail, memory_order_relaxed);
@@ -255,6 +258,7 @@ ssize_t ring_read(struct ring_view *view, void *buffer, size_t size, void (*move
             in->tail_seen = tail;
             if (tail == head)
                 break;
+            relayed_received();
         }
         ssize_t part = take(in, head, to, size);
         if (part < 0)

@@ -19,6 +19,7 @@
 #include "cpu/client/core/api_session.h"
 #include "cpu/client/core/wire/journal.h"
 #include "cpu/client/core/wire/state.h"
+#include "cpu/common/relayed.h"
 
 enum { CHUNK = 256, CHUNKS = 4096 };
 
@@ -78,6 +79,7 @@ uint64_t stream_done(struct client_stream *s)
     uint64_t said = atomic_load_explicit(s->published, memory_order_acquire) + atomic_load(&s->base);
     if (said <= done || said > atomic_load(&s->numbered))
         return done;
+    relayed_received();
     stream_ended(s, said);
     return said;
 }
