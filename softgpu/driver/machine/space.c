@@ -38,6 +38,8 @@ enum { MAIN_SIZES = sizeof main_sizes / sizeof *main_sizes, NARROW_SIZE = 2, COD
 
 /* Neither libraries, nor AddressSanitizer, nor the sessions' windows lie there. */
 #define MAIN_HINT UINT64_C(0x110000000000)
+/* Behind the largest window that a session may have there (ADDRESS_SPACE_LOW), and smaller ones. */
+#define MAIN_HINT_NARROW UINT64_C(0x006000000000)
 
 /* room: bytes of rights[]; sharers: registered ranges in a window that grows, 0: it is another kind of window; shut: of
    the same size as rights[], bytes that are not 0 for granules that are shut, NULL: none ever was */
@@ -310,8 +312,9 @@ CUresult sgd_space_start(void)
     /* At the same place in each process, if it is free: then what the driver places lies at the same addresses there,
        and a session can move (docs/moving.md). */
     const bool narrow = address_space_is_narrow();
-    main_size = main_sizes[0];
-    main_base = !narrow && take(MAIN_HINT, main_size, true) ? MAIN_HINT : 0;
+    const uint64_t hint = narrow ? MAIN_HINT_NARROW : MAIN_HINT;
+    main_size = main_sizes[narrow ? NARROW_SIZE : 0];
+    main_base = take(hint, main_size, true) ? hint : 0;
     for (size_t i = narrow ? NARROW_SIZE : 0; i < MAIN_SIZES && !main_base; i++) {
         main_size = main_sizes[i];
         main_base = take_aligned(main_size, SGD_GRANULE);
