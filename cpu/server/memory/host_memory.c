@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cpu/common/address_space.h"
 #include "cpu/common/log.h"
 
 size_t host_memory_default(void)
@@ -36,6 +37,18 @@ size_t host_memory_default(void)
 
 /* Addresses are free, but a client reserves them, too. */
 #define MIRROR_SIZE (UINT64_C(64) << 30)
+
+/* ThreadSanitizer takes an address that it cannot watch for 0, and ends the program when it gets that. */
+static bool may_be_mapped(uint64_t at, uint64_t size)
+{
+    if (!address_space_is_narrow())
+        return true;
+    void *got = address_space_take(at, size, MAP_FIXED_NOREPLACE);
+    const bool free = got == (void *)(uintptr_t)at;
+    if (got != MAP_FAILED)
+        address_space_give(got, size);
+    return free;
+}
 
 static void *window_map(struct session *session, uint64_t at, uint64_t *size)
 {
@@ -53,8 +66,11 @@ static void *window_map(struct session *session, uint64_t at, uint64_t *size)
         *size = 0;
         return NULL;
     }
-    void *memory = mmap((void *)(uintptr_t)at, *size, sharing ? PROT_READ | PROT_WRITE : PROT_NONE, flags, shared.fd,
-                        (off_t)shared.payload);
+    void *memory = MAP_FAILED;
+    errno = EEXIST;
+    if (may_be_mapped(at, *size))
+        memory = mmap((void *)(uintptr_t)at, *size, sharing ? PROT_READ | PROT_WRITE : PROT_NONE, flags, shared.fd,
+                      (off_t)shared.payload);
     if (memory != MAP_FAILED && (uint64_t)(uintptr_t)memory == at)
         return memory;
     log_info(

@@ -38,7 +38,10 @@ static const uint64_t window_sizes[] = { UINT64_C(1) << 40, UINT64_C(1) << 38, U
 
 enum {
     WINDOW_HINTS = sizeof window_hints / sizeof *window_hints,
-    WINDOW_SIZES = sizeof window_sizes / sizeof *window_sizes
+    WINDOW_SIZES = sizeof window_sizes / sizeof *window_sizes,
+    /* The driver may give a window of 1 TiB elsewhere, until it is given back: in the range where ThreadSanitizer and
+       the C library map what they need at that time, which has hardly more than that. */
+    WINDOW_SIZE_NARROW = 1
 };
 
 _Static_assert(sizeof window_hints == sizeof window_hints_narrow, "as many");
@@ -114,10 +117,11 @@ int memory_window_reserve(struct session *session, char *error)
     struct window *window = &session->window;
     char name[64];
     CUresult r = window_granularity(session, &window->granularity);
-    const uint64_t *hints = address_space_is_narrow() ? window_hints_narrow : window_hints;
+    const bool narrow = address_space_is_narrow();
+    const uint64_t *hints = narrow ? window_hints_narrow : window_hints;
     bool bare = false; /* the window is a new one, behind which there is no room for host memory */
     for (; r == CUDA_SUCCESS && window->attempt < WINDOW_HINTS; window->attempt++)
-        for (int i = 0; i < WINDOW_SIZES; i++) {
+        for (int i = narrow ? WINDOW_SIZE_NARROW : 0; i < WINDOW_SIZES; i++) {
             int status = window_reserve(session, hints[window->attempt], window_sizes[i]);
             if (status == -ENOMEM) {
                 snprintf(error, RPC_ERROR_SIZE, "no memory for the table of the address window");
