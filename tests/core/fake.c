@@ -30,15 +30,6 @@ enum { GRANULARITY = 2 << 20 };
 #define WINDOW UINT64_C(0x300000000000)
 #endif
 
-/* libtirpc throws the padding of opaque data into one static byte per process, from all threads; nobody reads it.
-   Over memory that is mapped twice (fake_options.shared) ThreadSanitizer sees no order between the test's thread and
-   this server's. */
-__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void)
-{
-    return "race:libtirpc.so\n";
-}
-
 struct fake_options fake_options;
 _Atomic uint64_t fake_calls[256];
 _Atomic uint64_t fake_told;

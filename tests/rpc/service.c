@@ -11,14 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* libtirpc throws the padding of opaque data into one static buffer, from all threads; nobody reads it. Over memory
-   that is mapped twice ThreadSanitizer sees no order between the threads of client and server, so it finds that. */
-__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void)
-{
-    return "race:libtirpc.so\n";
-}
-
 uint64_t test_random(void)
 {
     static uint64_t state = 88172645463325252u;
