@@ -277,7 +277,7 @@ static void body_ends(void)
 #ifdef __SANITIZE_THREAD__
 /* The child has no thread that it could join. */
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
-const char *__tsan_default_options(void) { return "report_thread_leaks=0"; }
+const char *__tsan_default_options(void) { return "atexit_sleep_ms=50:report_thread_leaks=0"; }
 #endif
 
 /* The thread that is inside is not in the child, nor is who shut the gate. */
