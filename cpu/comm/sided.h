@@ -27,6 +27,8 @@
 
 struct comm_context;
 
+enum { COMM_WINDOWS_MOST = 1024 }; /* a rank has at a time, and may be ahead of another one */
+
 /* Takes puts and signals from all ranks, which are connected, from now on. Before the first call. 0 or -errno. */
 int comm_sided_begin(struct comm_context *);
 /* Behind it nothing is taken any more, and no memory of windows is touched. Waits two seconds for bytes that come, then
@@ -43,12 +45,13 @@ struct comm_window {
     const void *of;
 };
 /* Registers this rank's part of the next window, whose number it gives, from 1; and announces it. Does not wait.
-   Any thread, but one at a time. */
+   -ENOMEM: there is no memory, or it has COMM_WINDOWS_MOST. Any thread, but one at a time. */
 int comm_window_add(struct comm_context *, const struct comm_window *, uint32_t *number, char *error);
-/* 1: it is complete, and sizes (of each rank) are filled in; 0: not yet; or why it never will be. Any thread. */
+/* 1: it is complete, and sizes (of each rank) are filled in; 0: not yet, and `error` names the ranks that are missing;
+   or why it never will be. Any thread. */
 int comm_window_sizes(struct comm_context *, uint32_t number, uint64_t *sizes, char *error);
-/* 0; -EBUSY: bytes are coming into it, or it is not complete: to be tried again; -ENOENT. From then on nothing is put
-   into it: what is ends the context. Any thread. */
+/* 0; -EBUSY: bytes are coming into it, or it is being announced: to be tried again; -ENOENT. From then on nothing is
+   put into it: what is ends the context. Any thread. */
 int comm_window_remove(struct comm_context *, uint32_t number);
 
 /* A put, or a wait for so many signals of the peer (count; the rest does not matter). A rank may be its own peer. */

@@ -66,6 +66,7 @@ struct comm_sides {
     unsigned inside, references;
     struct list windows;
     uint32_t registered; /* windows of this rank, up to now */
+    unsigned here;       /* and so many of them have not been removed */
     uint8_t *messages;
     unsigned ranks;
     struct sided_peer peers[];

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AHEAD_MOST = 1024 }; /* windows that a rank may have registered, and this one not yet */
-
 struct sided_window *sided_window_find(struct comm_sides *s, uint32_t number)
 {
     for (struct list *one = list_first(&s->windows); one; one = list_next(&s->windows, one)) {
@@ -48,16 +46,27 @@ static void learn(struct sided_window *window, unsigned rank, uint64_t size)
     window->known++;
 }
 
+/* Under the lock: it goes if this rank has removed it, and all ranks have announced theirs. */
+static void end_if_known(struct comm_sides *s, struct sided_window *window)
+{
+    if (!window->removed || window->here || window->users > 0 || window->known < s->ranks)
+        return;
+    list_remove(&window->of_all);
+    s->here--;
+    free(window);
+}
+
 bool sided_window_announced(struct comm_sides *s, unsigned rank, uint32_t number, uint64_t size)
 {
     struct sided_peer *peer = &s->peers[rank];
-    if (number != peer->windows + 1 || number > s->registered + (uint64_t)AHEAD_MOST)
+    if (number != peer->windows + 1 || number > s->registered + (uint64_t)COMM_WINDOWS_MOST)
         return false;
     struct sided_window *window = window_of(s, number);
     if (!window)
         return false;
     peer->windows = number;
     learn(window, rank, size);
+    end_if_known(s, window);
     return true;
 }
 
@@ -104,14 +113,17 @@ static void forget(struct comm_sides *s, struct sided_window *window)
     free(window);
 }
 
-/* With its users: one for each other rank. Under the lock; -ENOMEM. */
+/* With its users: one for each other rank. Under the lock; -ENOMEM, -ENOSPC. */
 static int enter(struct comm_sides *s, const struct comm_window *mine, struct sided_window **out)
 {
-    struct sided_window *window = s->registered < UINT32_MAX ? window_of(s, s->registered + 1) : NULL;
+    if (s->here >= COMM_WINDOWS_MOST || s->registered == UINT32_MAX)
+        return -ENOSPC;
+    struct sided_window *window = window_of(s, s->registered + 1);
     *out = window;
     if (!window)
         return -ENOMEM;
     s->registered++;
+    s->here++;
     window->mine = *mine;
     window->here = true;
     window->users = s->ranks - 1;
@@ -139,7 +151,9 @@ int comm_window_add(struct comm_context *c, const struct comm_window *mine, uint
     pthread_mutex_unlock(&s->lock);
     if (status < 0) {
         comm_context_unregister(c, mine->memory, mine->size);
-        return rpc_explain(error, status, "a window: no memory");
+        return status == -ENOSPC ? rpc_explain(error, -ENOMEM, "a window: the communicator has %d, the most",
+                                               COMM_WINDOWS_MOST)
+                                 : rpc_explain(error, status, "a window: no memory");
     }
     *number = window->number;
     status = comm_context_register(c, window->head, sizeof window->head);
@@ -158,6 +172,15 @@ int comm_window_add(struct comm_context *c, const struct comm_window *mine, uint
     return 0;
 }
 
+/* Under the lock. */
+static void name_missing(const struct comm_sides *s, const struct sided_window *window, char *error)
+{
+    int length = snprintf(error, RPC_ERROR_SIZE, "window %u is not registered by rank", window->number);
+    for (unsigned r = 0; r < s->ranks; r++)
+        if (!window->parts[r].known && length < RPC_ERROR_SIZE - 20)
+            length += snprintf(error + length, RPC_ERROR_SIZE - (size_t)length, " %u", r);
+}
+
 int comm_window_sizes(struct comm_context *c, uint32_t number, uint64_t *sizes, char *error)
 {
     struct comm_sides *s = c->sides;
@@ -174,6 +197,8 @@ int comm_window_sizes(struct comm_context *c, uint32_t number, uint64_t *sizes, 
         if (!window->parts[r].known && s->peers[r].gone)
             gone = r;
     }
+    if (here && !complete && error)
+        name_missing(s, window, error);
     pthread_mutex_unlock(&s->lock);
     if (!here)
         return rpc_explain(error, -ENOENT, "there is no window %u", number);
@@ -182,25 +207,36 @@ int comm_window_sizes(struct comm_context *c, uint32_t number, uint64_t *sizes, 
     return complete;
 }
 
+/* Where other ranks have not announced theirs yet, its number is remembered until they have. */
 int comm_window_remove(struct comm_context *c, uint32_t number)
 {
     struct comm_sides *s = c->sides;
-    const bool failed = s && comm_context_status(c, NULL) < 0;
     if (!s)
         return -ENOENT;
     pthread_mutex_lock(&s->lock);
     struct sided_window *window = sided_window_find(s, number);
-    int status = !window || !window->here ? -ENOENT : window->known < s->ranks && !failed ? -EBUSY : 0;
+    int status = window && window->here ? 0 : -ENOENT;
     if (status == 0) {
         window->removed = true;
         status = window->users > 0 ? -EBUSY : 0;
     }
-    if (status == 0)
-        list_remove(&window->of_all);
+    if (status == 0) {
+        window->here = false;
+        window->users = 1; /* neither an announcement nor the end of the context frees it */
+    }
     pthread_mutex_unlock(&s->lock);
-    if (status == 0)
-        forget(s, window);
-    return status;
+    if (status < 0)
+        return status;
+    comm_context_unregister(c, window->mine.memory, window->mine.size);
+    if (window->announces)
+        comm_context_unregister(c, window->head, sizeof window->head);
+    window->announces = false;
+    pthread_mutex_lock(&s->lock);
+    window->users = 0;
+    end_if_known(s, window);
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    return 0;
 }
 
 /* ---- the end ---- */

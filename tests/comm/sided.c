@@ -4,6 +4,8 @@
  * shows: one-sided operations: puts of all sizes arrive, each before its signal, in the order of their rank, over TCP,
  *   shared memory and within a process; random ones against a model
  * shows: one-sided operations: a put needs nothing of the rank that it is for, which may wait in a collective meanwhile
+ * shows: one-sided operations: a rank removes windows whether or not the others have registered theirs, and has so many
+ *   at a time
  * shows: one-sided operations: an abort, a rank that leaves and a deadline are an error of each rank that waits
  * shows: attacks: a rank whose one-sided messages are nonsense, or name memory outside of a window, ends the
  *   communicator, and writes nothing
@@ -204,22 +206,22 @@ TEST(random_puts_against_a_model)
 
 /* ---- order ---- */
 
-/* A counter that rank 0 puts again and again is never behind the signals. */
+/* Rank 0 puts one number behind the other, and rank 1 looks at each when its signal is there. */
 static void counted(struct rank *r)
 {
     enum { TIMES = 3000 };
-    static _Atomic uint64_t in[RANKS];
+    static uint64_t in[2][TIMES + 1];
     uint32_t window;
-    atomic_store(&in[r->number], 0);
-    if (comm_sided_begin(r->context) != 0 || !window_make(r, (void *)&in[r->number], 8, &window))
+    memset(in[r->number], 0, sizeof in[0]);
+    if (comm_sided_begin(r->context) != 0 || !window_make(r, in[r->number], sizeof in[0], &window))
         return;
     for (uint64_t n = 1; r->number == 0 && n <= TIMES; n++)
-        if (!put(r, 1, window, 0, &n, 8))
+        if (!put(r, 1, window, n * 8, &n, 8))
             return;
     for (uint64_t n = 1; r->number == 1 && n <= TIMES; n++) {
         if (!await(r, 0, 1))
             return;
-        if (atomic_load(&in[1]) < n) {
+        if (in[1][n] != n) {
             wrong(r, "a signal came before its put");
             return;
         }
@@ -484,19 +486,21 @@ TEST(nonsense_writes_nothing_outside_of_a_window)
     }
 }
 
-/* More windows than a rank may be ahead of another one. */
+/* Rank 1 announces more windows than a rank may be ahead of another one. */
 static void ahead(struct rank *r)
 {
-    static uint8_t memory[2][8];
-    uint32_t window;
-    const struct comm_window one = { .memory = memory[r->number], .size = 8 };
+    static struct nonsense announced[COMM_WINDOWS_MOST + 1];
     if (comm_sided_begin(r->context) != 0)
         return;
-    for (unsigned n = 0; r->number == 1 && n < 2000 && r->status == 0; n++)
-        r->status = comm_window_add(r->context, &one, &window, r->error);
-    if (r->status == 0)
-        r->status = comm_await(r->context, &(struct comm_sided){ .peer = 1 - r->number, .size = 1 }, 1, in_s(LIMIT_S),
-                               r->error);
+    for (unsigned n = 0; r->number == 1 && n <= COMM_WINDOWS_MOST; n++) {
+        struct nonsense *one = &announced[n];
+        comm_sided_head_put(one->bytes, &(struct comm_sided_head){ COMM_SIDED_WINDOW, n + 1, 0, 8 });
+        one->t = (struct comm_transfer){ .name = { COMM_SIDED_SPACE, n + 1 }, .memory = one->bytes,
+                                         .size = COMM_SIDED_HEAD, .done = nothing };
+        comm_peer_send(r->context, 0, &one->t);
+    }
+    r->status = comm_await(r->context, &(struct comm_sided){ .peer = 1 - r->number, .size = 1 }, 1, in_s(LIMIT_S),
+                           r->error);
 }
 
 TEST(windows_without_end_are_refused_at_the_bound)
@@ -505,6 +509,73 @@ TEST(windows_without_end_are_refused_at_the_bound)
     assert_int_equal(run_world(&w, &tcp), 2);
     if (!strstr(w.ranks[0].error, "announces window 1025, which is not its next one, or too many"))
         fail_msg("%s", w.ranks[0].error);
+}
+
+/* A rank has so many at a time, and not one more; those that were removed do not count. */
+static void all_of_them(struct rank *r)
+{
+    static uint8_t memory[2][8];
+    const struct comm_window one = { .memory = memory[r->number], .size = 8 };
+    uint64_t sizes[RANKS];
+    uint32_t window;
+    int status = comm_sided_begin(r->context);
+    for (unsigned n = 0; status == 0 && n < COMM_WINDOWS_MOST; n++)
+        status = comm_window_add(r->context, &one, &window, r->error);
+    for (int ready = 0; ready == 0 && good(r, status);) {
+        ready = comm_window_sizes(r->context, COMM_WINDOWS_MOST, sizes, r->error);
+        if (ready < 0 || (ready == 0 && !strstr(r->error, "window 1024 is not registered by rank ")))
+            status = -EBADMSG;
+    }
+    if (!good(r, status) || !meet(r))
+        return;
+    if (comm_window_add(r->context, &one, &window, r->error) != -ENOMEM || !strstr(r->error, "has 1024, the most"))
+        wrong(r, "a window more than the most");
+    while ((status = comm_window_remove(r->context, 7)) == -EBUSY)
+        sched_yield();
+    if (good(r, status) && good(r, comm_window_add(r->context, &one, &window, r->error)) &&
+        window != COMM_WINDOWS_MOST + 1)
+        wrong(r, "a number is used again");
+    meet(r);
+}
+
+/* Rank 0 removes a window of which it has not heard from rank 1, which registers it then, and the next one. */
+static void removed_early(struct rank *r)
+{
+    static uint8_t memory[2][8];
+    uint32_t window;
+    uint64_t sizes[RANKS];
+    const struct comm_window one = { .memory = memory[r->number], .size = 8 };
+    int status = comm_sided_begin(r->context);
+    if (status == 0 && r->number == 0)
+        status = comm_window_add(r->context, &one, &window, r->error);
+    while (status == 0 && r->number == 0 && (status = comm_window_remove(r->context, 1)) == -EBUSY)
+        status = sched_yield();
+    if (!good(r, status) || !meet(r))
+        return;
+    if (r->number == 0 && comm_window_sizes(r->context, 1, sizes, r->error) != -ENOENT)
+        wrong(r, "a window that was removed");
+    if ((r->number == 1 && !window_make(r, memory[1], 8, &window)) || !window_make(r, memory[r->number], 8, &window))
+        return;
+    if (window != 2)
+        wrong(r, "another number");
+    if (meet(r) && r->number == 1 && put(r, 0, 2, 0, "abcdefgh", 8))
+        put(r, 0, 1, 0, "abcdefgh", 8);
+    if (r->number == 0 && await(r, 1, 1) && memcmp(memory[0], "abcdefgh", 8) == 0)
+        await(r, 1, 1);
+}
+
+TEST(a_window_is_removed_before_others_have_it)
+{
+    struct world w = { .size = 2, .body = removed_early };
+    run_world(&w, &tcp);
+    if (!strstr(w.ranks[0].error, "puts into window 1, which is not registered here"))
+        fail_msg("%s; %s", w.ranks[0].error, w.ranks[1].error);
+}
+
+TEST(the_windows_of_a_rank_are_bounded)
+{
+    struct world w = { .size = 2, .body = all_of_them };
+    must_succeed(&w, &tcp);
 }
 
 /* A window that rank 0 has removed, or whose memory has gone. */

@@ -21,10 +21,11 @@
 
 #include "cpu/comm/plan/plan.h"
 #include "cpu/comm/reduce/reduce.h"
+#include "cpu/comm/sided.h"
 #include "cpu/common/clock.h"
 
 enum { RANKS = 3, TCP = 1, WORDS = 300000, COMM = 5, STREAM = FLYT_FIRST_STREAM, LINK = 1 };
-enum { INVALID = 1, UNAVAILABLE = 46, HANDLE = 400, FORBIDDEN = 800 };
+enum { INVALID = 1, NO_MEMORY = 2, UNAVAILABLE = 46, HANDLE = 400, FORBIDDEN = 800 };
 #define AREA ((uint64_t)WORDS * 4 * RANKS)
 
 static struct server servers[2];
@@ -542,11 +543,33 @@ TEST(wrong_windows_are_refused)
     assert_int_equal(window_status(0, 1, &ready, 0), INVALID);
     assert_int_equal(window_remove(0, 1), INVALID);
     assert_int_equal(window_add(0, COMM, out[0], AREA, &number), 0);
-    assert_int_equal(window_remove(0, 1), 600); /* the others have not registered theirs */
     for (int r = 1; r < RANKS; r++)
         assert_int_equal(window_add(r, COMM + (uint32_t)r, out[r], AREA, &number), 0);
     while (!ready)
         assert_int_equal(window_status(0, 1, &ready, AREA), 0);
+    assert_int_equal(window_add(0, COMM, out[0], AREA, &number), 0);
+    int removed; /* the others never register theirs */
+    while ((removed = window_remove(0, number)) == 600)
+        usleep(100);
+    assert_int_equal(removed, 0);
+    assert_int_equal(window_remove(0, number), INVALID);
+    assert_int_equal(window_status(0, number, &ready, 0), INVALID);
+    /* a communicator of the other session, which has no such id */
+    comm_window_args foreign = { COMM, out[2], 64 };
+    comm_window_result result;
+    memset(&result, 0, sizeof result);
+    enum clnt_stat status = flyt_comm_window_1(&foreign, &result, peers[1].stub);
+    assert_int_equal(peer_took(&peers[1], status, (xdrproc_t)xdr_comm_window_result, &result), HANDLE);
+    assert_int_equal(PLAIN(&peers[1], comm_window_remove, comm_window_remove_args, { COMM, 1 }), HANDLE);
+    for (unsigned n = 2; n < COMM_WINDOWS_MOST; n++) /* the one that was removed counts until all have heard of it */
+        assert_int_equal(window_add(0, COMM, out[0], 64, &number), 0);
+    assert_int_equal(window_add(0, COMM, out[0], 64, &number), NO_MEMORY);
+    assert_int_equal(window_remove(0, 1), 0);
+    assert_int_equal(window_add(0, COMM, out[0], 64, &number), 0);
+    comm_close(0, COMM, "");
+    assert_int_equal(window_add(0, COMM, out[0], 64, &number), HANDLE);
+    assert_int_equal(window_remove(0, 2), HANDLE);
+    assert_true(goes_on(0) && goes_on(2));
     end();
 }
 
