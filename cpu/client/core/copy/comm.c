@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/client/core/memory/windows.h"
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/stream/op.h"
@@ -337,7 +338,10 @@ int core_comm_window_add(core_comm comm, uint64_t address, uint64_t size, uint32
     *number = code ? 0 : result.window;
     say(why, result.why);
     xdr_free(ENCODE(comm_window_result), &result);
-    return code;
+    if (code || windows_note(session_of(&comms, args.comm), args.comm, *number, address, size))
+        return code;
+    core_comm_close(comm, "no memory for a window"); /* the other ranks may have it already */
+    return CORE_OUT_OF_MEMORY;
 }
 
 int core_comm_window_sizes(core_comm comm, uint32_t number, unsigned ranks, bool *ready, uint64_t *sizes, char *why)
@@ -361,12 +365,14 @@ int core_comm_window_sizes(core_comm comm, uint32_t number, unsigned ranks, bool
 int core_comm_window_remove(core_comm comm, uint32_t number)
 {
     CANCEL_DEFERRED;
-    comm_window_remove_args args = { .window = number };
-    plain_result result = { .head = { 0 } };
-    int code = window_enter(comm, &args.comm);
-    return code ? code
-                : wire_call(session_of(&comms, args.comm), FLYT_COMM_WINDOW_REMOVE, ENCODE(comm_window_remove_args),
-                            &args, ENCODE(plain_result), &result);
+    uint32_t id;
+    int code = window_enter(comm, &id);
+    if (code)
+        return code;
+    code = window_remove(session_of(&comms, id), id, number);
+    if (code != CORE_NOT_READY)
+        windows_forget(session_of(&comms, id), id, number);
+    return code;
 }
 
 int core_comm_status(core_comm comm, int *status, char *why)
@@ -415,6 +421,7 @@ int core_comm_close(core_comm comm, const char *abort)
     comm_close_args args = { .why = (char *)(uintptr_t)(abort ? abort : "") };
     if (!name_take(comm, &args.comm))
         return CORE_INVALID_HANDLE;
+    windows_forget(session_of(&comms, args.comm), args.comm, 0);
     int code = core_enter();
     if (!code)
         code = wire_send(session_of(&comms, args.comm), FLYT_COMM_CLOSE, ENCODE(comm_close_args), &args);

@@ -12,6 +12,7 @@
 #include "handle_state.h"
 #include "cpu/client/core/stream/pool_notes.h"
 #include "share.h"
+#include "windows.h"
 #include "cpu/client/core/stream/managed.h"
 #include "cpu/client/core/stream/move_written.h"
 #include "cpu/client/core/wire/state.h"
@@ -520,6 +521,7 @@ int core_handle_unmap(uint64_t address, size_t size)
     int code = core_enter();
     if (code)
         return code;
+    windows_end_in(address, size);
     handle_lock_pages();
     code = unmap(address, size);
     handle_unlock_pages();

@@ -16,6 +16,7 @@
 #include "cpu/client/core/wire/perf.h"
 #include "cpu/client/core/stream/pool_notes.h"
 #include "share.h"
+#include "windows.h"
 #include "cpu/client/core/wire/state.h"
 #include "cpu/client/core/wire/wire.h"
 
@@ -106,6 +107,7 @@ int core_memory_free(uint64_t address)
     struct core_range range;
     bool known = core_address_lookup(address, &range) && range.kind == CORE_DEVICE_MEMORY && range.base == address;
     if (known && address_is_pooled(&range)) {
+        windows_end_in(address, range.size);
         code = memory_settle(NULL);
         return pool_free_now(address) ? code : CORE_INVALID_VALUE;
     }
@@ -116,6 +118,7 @@ int core_memory_free(uint64_t address)
     if (!address_remove(CORE_DEVICE_MEMORY, address, NULL))
         return CORE_INVALID_VALUE;            /* another thread was quicker */
     share_freed(address);
+    windows_end_in(address, range.size);
     code = memory_settle(range.context);
     struct heap *heap = heap_of(range.context);
     pthread_mutex_lock(&heap->lock);
