@@ -8,6 +8,7 @@
  *   random   FLYT_COMM_RANDOM random collectives, from FLYT_COMM_SEED on
  *   puts     FLYT_COMM_RANDOM rounds of random puts, from FLYT_COMM_SEED on
  *   sided-lost, sided-aborted   ranks wait for signals that never come, since a process is killed, or aborts
+ *   window-alone, window-freed   a rank registers a window alone, or frees the memory of one
  *   many     more communicators than a GPU server records
  *   ended    communicators are ended while they are made, or used
  *   aside    communicators that do not block; what waits for operations that are under way
@@ -497,6 +498,10 @@ int main(int argc, char **argv)
         sided_lost();
     else if (strcmp(argv[1], "sided-aborted") == 0)
         sided_aborted();
+    else if (strcmp(argv[1], "window-alone") == 0)
+        window_alone();
+    else if (strcmp(argv[1], "window-freed") == 0)
+        window_freed();
     else if (strcmp(argv[1], "random") == 0)
         random_collectives((unsigned)atoi(getenv("FLYT_COMM_SEED")), atoi(getenv("FLYT_COMM_RANDOM")));
     else

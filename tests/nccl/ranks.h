@@ -106,6 +106,9 @@ void wrong_puts(void);
 /* sided.c: the process of the last rank, or its server, is killed while all wait; the first process aborts. */
 void sided_lost(void);
 void sided_aborted(void);
+/* sided.c: rank 0 registers a window alone; it frees the memory of one into which rank 1 then puts. */
+void window_alone(void);
+void window_freed(void);
 /* refused.c */
 void wrong(const nccl_id *);
 void none(void);

@@ -22,6 +22,8 @@ shows: nccl: windows, puts, signals and waits, in streams, in groups and in grap
   with ranks of one process, of several and of several servers
 shows: nccl: a killed process and a killed GPU server are an error within a second of every rank that waits for its
   signals; an abort while a rank waits is local
+shows: nccl: a window that one rank registers alone is an error when the time is over, which names the others; where a
+  rank frees a window's memory, no byte of a later put comes into what it allocates there
 shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks, buffers that end too early: refused by name
 shows: nccl: a server without communicators, or without links, is named; without random bytes no unique id is made
 """
@@ -35,7 +37,7 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import case, need, plan, run_cases  # noqa: E402
+from testlib import case, cases, chosen, need, plan, run_cases  # noqa: E402
 
 BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 LIMIT_S = 60
@@ -225,6 +227,19 @@ def an_abort_while_ranks_wait_for_signals():
 
 
 @case
+def a_window_that_one_rank_registers():
+    with Ranks("window-alone", "tcp", [1, 2], "1") as ranks:
+        ranks.good()
+
+
+@case
+def a_window_whose_memory_is_freed():
+    for gpus in [3], [1, 2]:
+        with Ranks("window-freed", "tcp", gpus) as ranks:
+            ranks.good()
+
+
+@case
 def random_puts_of_two_processes():
     seed = str(int(time.time()))
     print("# seed", seed)
@@ -300,5 +315,5 @@ def a_server_without_communicators():
         ranks.good()
 
 
-run_cases()
+run_cases(chosen(cases))
 sys.exit(plan())

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "cpu/common/clock.h"
+
 /* Between two looks whether the other ranks have registered theirs, or whether bytes come still. */
 enum { LOOK_FIRST_NS = 50 * 1000, LOOK_LAST_NS = 2000 * 1000 };
 
@@ -22,6 +24,16 @@ static void rest(long *pause)
 }
 
 /* ---- making ---- */
+
+/* The other ranks may register theirs later, so which window belongs to which is known no more: it is the
+   communicator's failure. */
+static nccl_result late(struct nccl_comm *comm, const char *why)
+{
+    int ready = NCCL_SUCCESS;
+    atomic_compare_exchange_strong(&comm->state, &ready, (int)NCCL_SYSTEM_ERROR);
+    return nccl_fail(NCCL_SYSTEM_ERROR, "ncclCommWindowRegister: all ranks have to call it, and %s in the time of "
+                                        "FLYT_NCCL_TIMEOUT", *why ? why : "some have not");
+}
 
 static nccl_result begin(struct nccl_job *job)
 {
@@ -46,8 +58,11 @@ static nccl_result await(const struct nccl_job *job)
     char why[CORE_WHY_SIZE] = "";
     bool ready = false;
     long pause = LOOK_FIRST_NS;
+    const uint64_t deadline = nccl_deadline();
     int code = core_comm_window_sizes(comm->id, window->number, (unsigned)comm->ranks, &ready, window->sizes, why);
     while (!code && !ready && !nccl_comm_ended(comm)) {
+        if (clock_now() >= deadline)
+            return late(comm, why);
         rest(&pause);
         code = core_comm_window_sizes(comm->id, window->number, (unsigned)comm->ranks, &ready, window->sizes, why);
     }
