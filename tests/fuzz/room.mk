@@ -1,7 +1,7 @@
 # tests/fuzz: fuzz targets (`make fuzz`; for 3 s each in `make check`). They are built by clang whatever CC is: objects
 # of other flavours are of no use. Where clang has no libFuzzer, a note takes the program's place, and the test is
 # skipped.
-FUZZ_TARGETS := exec rpc lanes control fatbin ptx checkpoint chain comm_store comm_link link_boxes web
+FUZZ_TARGETS := exec rpc lanes control fatbin ptx checkpoint chain comm_store comm_link comm_sided link_boxes web
 FUZZ_CC    ?= clang
 FUZZ_FLAGS := -g1 -O1 -std=c11 -D_GNU_SOURCE -pthread -fsanitize=fuzzer,address,undefined \
               -fprofile-instr-generate -fcoverage-mapping \
@@ -52,6 +52,10 @@ FUZZ_COMM_SOURCES := $(wildcard cpu/comm/link/*.c) cpu/comm/ucx/without.c cpu/co
                      $(addprefix cpu/common/,certificate.c clock.c env.c fd.c fd_message.c secret.c tree.c)
 $(BUILD)/fuzz/comm_link: tests/fuzz/comm_link.c $(FUZZ_COMM_SOURCES) $(wildcard cpu/comm/*/*.h) | $(CPU_RPC_HEADERS)
 	$(call FUZZ_LINK,-lssl -lcrypto -ltirpc)
+
+$(BUILD)/fuzz/comm_sided: tests/fuzz/comm_sided.c $(addprefix cpu/comm/,sides.c window.c sided_head.c) \
+                          cpu/common/clock.c $(wildcard cpu/comm/*.h cpu/comm/*/*.h) | $(CPU_RPC_HEADERS)
+	$(call FUZZ_LINK)
 
 $(BUILD)/fuzz/link_boxes: tests/fuzz/link_boxes.c $(addprefix cpu/server/,links/transfer.c copy/copy_plan.c) \
                           $(CPU_RPC_HEADERS) $(wildcard $(addsuffix .h,cpu/server/* cpu/server/*/*) cpu/comm/link/*.h) \
@@ -112,6 +116,7 @@ fuzz_tests = $(call fuzz_test,$(1),rpc,tests/fuzz/seeds/rpc.tar.gz) \
              $(call fuzz_test,$(1),chain,$(BUILD)/fuzz/seeds/chain) \
              $(call fuzz_test,$(1),comm_store,tests/fuzz/seeds/comm_store.tar.gz) \
              $(call fuzz_test,$(1),comm_link,tests/fuzz/seeds/comm_link.tar.gz) \
+             $(call fuzz_test,$(1),comm_sided,) \
              $(call fuzz_test,$(1),link_boxes,tests/fuzz/seeds/link_boxes.tar.gz) \
              $(call fuzz_test,$(1),web,tests/fuzz/seeds/web)
 # (In other flavours they would be the same programs once more.) `make fuzz` is for longer.
