@@ -58,7 +58,7 @@ $(CPU_RPC_GENERATED)/%.o: $(CPU_RPC_GENERATED)/%.c $(CPU_RPC_GENERATED)/cpu_rpc_
 $(CPU_RPC_OBJECTS) $(CPU_RPC_TLS_OBJECTS): | $(CPU_RPC_HEADERS)
 
 $(BIN)/libflyt-tls.so: $(CPU_RPC_TLS_OBJECTS) $(CPU_RPC_OBJECTS) $(CPU_CHECKPOINT_CIPHER) \
-    $(call objects,cpu/common/clock.c cpu/common/env.c cpu/common/fd.c) | $(AGED)
+    $(call objects,cpu/common/clock.c cpu/common/env.c cpu/common/fd.c cpu/common/relayed.c) | $(AGED)
 	@mkdir -p $(@D)
 	$(CC) -shared -Wl,-soname,libflyt-tls.so $(ALONE) $(ALL_LDFLAGS) -o $@ $^ \
 	    $(call inside,$(CPU_RPC_LIBS) $(CPU_RPC_TLS_LIBS))

@@ -68,13 +68,8 @@ $(call objects,$(TESTS_CORE_MOVES_SOURCES:%=tests/core/%.c) $(addprefix tests/co
     $(API_INCLUDED) $(BUILD)/generated/api/driver/gate_calls.inc
 $(BUILD)/tests/core_moves_kinds: $(call objects,tests/core/moved_worker.c)
 $(TESTS_CORE_MOVES_GROUPS:test_%=$(BUILD)/tests/core_%): $(call objects,tests/core/moved_group.c)
-# ThreadSanitizer's dlopen does not look where the library that calls it says (RUNPATH).
-TESTS_CORE_TLS := $(BIN)/libflyt-tls.so $(if $(findstring thread,$(SANITIZE)),$(BIN)/cudart/libflyt-tls.so)
-$(BIN)/cudart/libflyt-tls.so: | $(BIN)/libflyt-tls.so
-	@mkdir -p $(@D)
-	ln -sf ../libflyt-tls.so $@
 $(TESTS_CORE_MOVES_SOURCES:test_%=$(BUILD)/tests/core_%): $(BUILD)/tests/core_%: $(BUILD)/tests/core/test_%.o \
-    $(TESTS_CORE_TWO_SERVERS) | $(TESTS_CORE_TLS) \
+    $(TESTS_CORE_TWO_SERVERS) | $(BIN)/libflyt-tls.so \
     $(BIN)/cudart/libcuda.so.1 $(BIN)/libflyt-server.so $(BIN)/cricket-rpc-server $(BIN)/libsoftgpu.so
 	@mkdir -p $(@D)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) $(BIN)/cudart/libcuda.so.1 -L$(BIN) -lflyt-client \
