@@ -116,6 +116,10 @@ $(BUILD)/tests/core_moved: tests/core/moved.py tests/cuda/e2e.py $(TESTS_CORE_MO
 	$(call script,tests/core/moved.py --bin $(BIN) --mover $(TESTS_CORE_MOVER) $(TESTS_CORE_MOVED) \
 	    build/cuda/moved_graphs:20)
 TESTS += $(if $(SANITIZE),,$(BUILD)/tests/core_moved)
+# With a full GPU: a move copies for longer than such a program takes otherwise.
+LONG_TESTS += $(if $(SANITIZE),,$(foreach t,unix tcp,"tests/core/moved.py --bin $(BIN) --mover $(TESTS_CORE_MOVER) \
+    --transport $t --least 0 --limit 300 build/cuda/exhaustion@600"))
+run-long-tests: $(if $(SANITIZE),,$(TESTS_CORE_MOVER) build/cuda/exhaustion)
 # The same with every copy over lanes.
 TESTS += $(if $(findstring tcp,$(TESTS_CORE_MODES)),\
     "env FLYT_LANES=3:1 $(TESTS_CORE_SERVED) tcp $(BIN)/cricket-rpc-server")

@@ -151,8 +151,10 @@ static void others_give_back(const struct heap *heap)
     for (struct heap *other = heap_next(NULL); other; other = heap_next(other)) {
         if (other == heap || other->context->session != heap->context->session || pthread_mutex_trylock(&other->lock))
             continue;
-        if (other->piece)
+        if (other->piece) {
+            heap_await_copied(other);
             heap_give_back(other, UINT64_MAX);
+        }
         pthread_mutex_unlock(&other->lock);
     }
 }
@@ -203,8 +205,10 @@ void memory_give_back(void)
 {
     for (struct heap *heap = heap_next(NULL); heap; heap = heap_next(heap)) {
         pthread_mutex_lock(&heap->lock);
-        if (heap->piece)
+        if (heap->piece) {
+            heap_await_copied(heap);              /* else a free block of which a move copies a part would stay */
             heap_give_back(heap, UINT64_MAX);
+        }
         pthread_mutex_unlock(&heap->lock);
     }
 }
