@@ -18,6 +18,7 @@ shows: many-gpus: a program with servers on several nodes whose VM is to have re
 shows: many-gpus: a node's GPU server that is lost takes its GPUs with it (46), those of the other node go on;
    killed, it costs the program no time, and the program says why; stopped, FLYT_SILENCE + 2 s
 """
+import contextlib
 import os
 import re
 import select
@@ -264,7 +265,8 @@ def vanishes(cluster):
             with open(f"/proc/{server}/task/{server}/children") as file:
                 processes = [server, *map(int, file.read().split())]
             for pid in processes:
-                os.kill(pid, number)
+                with contextlib.suppress(ProcessLookupError):       # workers end with their server
+                    os.kill(pid, number)
             begun = time.monotonic()
             alive = a.ask("alive")
             took = time.monotonic() - begun
