@@ -42,6 +42,10 @@ static bool blank(void *user, uint32_t procedure, uint32_t xid, const void *args
         ((comm_create_result *)result)->why = strdup("");
     } else if (procedure == FLYT_COMM_STATUS) {
         ((comm_status_result *)result)->why = strdup("");
+    } else if (procedure == FLYT_COMM_WINDOW) {
+        ((comm_window_result *)result)->why = strdup("");
+    } else if (procedure == FLYT_COMM_WINDOW_STATUS) {
+        ((comm_window_status_result *)result)->why = strdup("");
     }
     return true;
 }
