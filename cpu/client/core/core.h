@@ -41,8 +41,8 @@
  *   memory/   window.c, address.c  addresses;  memory.c, heap.c, credit.c  cudaMalloc;  handle*.c  virtual memory
  *             management (handle_host.c: of the host's memory);  pool*.c  stream-ordered memory;  host_*.c  pinned
  *             memory;  share*.c, event_shared.c  memory and events of several programs;  extent.c  what is allocated,
- *             for the memory checker;  prefetch.c;  memory_move.c, handle_move.c, heap_move.c  how a move makes them
- *             again
+ *             for the memory checker;  prefetch.c;  windows.c  windows of communicators;  memory_move.c,
+ *             handle_move.c, heap_move.c  how a move makes them again
  *   copy/     copy.c  plans each copy and chooses its route: copy_in.c, copy_out.c, copy_pending.c, copy_deferred.c,
  *             copy_across.c (memory of another server);  copy_part.c, copy_calls.c  a part on its way, and its calls;
  *             chunks.c  pieces of shared memory;  lanes*.c  connections for data;  set.c, values.c, array.c,

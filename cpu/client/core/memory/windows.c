@@ -2,7 +2,7 @@
  * windows.c: windows of communicators. Other ranks put into their memory at any time, so whoever frees memory takes the
  * windows away that are in it first: else bytes of a late put would come into what is allocated there next.
  */
-#include "windows.h"
+#include "cpu/client/core/memory/windows.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
