@@ -160,16 +160,17 @@ static int begin_stream(struct move *move, struct ahead_context *ahead)
     return code;
 }
 
-/* At the old server. It has ended with its context, if that has. */
+/* At the old server. If its context has ended, it has ended with it: naming it would be an error of the program's. */
 static void end_stream(const struct ahead_context *ahead)
 {
     stream_args args = { .stream = ahead->stream };
     if (!ahead->stream_made[MOVE_SOURCE])
         return;
-    wire_plain(&core_session, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &args);
     pthread_mutex_lock(&ahead->context->lock);
-    if (context_stays(ahead))
+    if (context_stays(ahead)) {
+        wire_plain(&core_session, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &args);
         wire_send(&core_session, FLYT_STREAM_DESTROY, (xdrproc_t)xdr_stream_args, &args);
+    }
     pthread_mutex_unlock(&ahead->context->lock);
 }
 
