@@ -120,9 +120,9 @@ json_t *row_whoami(const admin_whoami_result *caller)
     add(row, "cluster", json_text(caller->cluster));
     add(row, "name", json_text(caller->name));
     add(row, "role", json_text(protocol_role_name(caller->role)));
-    add(row, "may", json_text(caller->role == CTL_ROLE_ADMIN      ? "look, run the cluster, change who is in it"
-                              : caller->role == CTL_ROLE_OPERATOR ? "look, run the cluster"
-                                                                  : "look"));
+    add(row, "may", json_text(caller->role == CTL_ROLE_ADMIN      ? "view, operate and administer the cluster"
+                              : caller->role == CTL_ROLE_OPERATOR ? "view and operate the cluster"
+                                                                  : "view the cluster"));
     add(row, "known_by", json_text((unsigned)caller->known < COUNT(ways) ? ways[caller->known] : "unknown"));
     add(row, "encrypted", json_boolean(caller->encrypted));
     return row;

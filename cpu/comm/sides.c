@@ -156,7 +156,7 @@ static void report(struct sided_peer *p, int status)
     comm_context_fail(c, status, why);
 }
 
-/* What was posted is complete. False: nothing more is posted, and the reference is gone. */
+/* Goes on with the receive that has completed. False: it posts no further one, and has dropped the reference. */
 static bool arrived(struct sided_peer *p, int status)
 {
     struct comm_sides *s = p->of;

@@ -3,7 +3,7 @@
  *
  *   sided.c       puts and waits, for the thread that calls them
  *   sides.c       what comes from the other ranks
- *   window.c      windows, and who has registered them
+ *   window.c      windows, and which ranks have registered theirs
  *   sided_head.c  the head of a message
  *
  * Locks: comm_sides.lock is a leaf. No lock is held while transfers are posted, bytes are copied, and the context hears
@@ -51,7 +51,7 @@ struct sided_peer {
     struct comm_sided_head head;
     uint64_t number;  /* of the message, from 1 */
     uint64_t sent;    /* the number of the last message to that rank */
-    uint64_t signals; /* that have come, and that nobody has taken */
+    uint64_t signals; /* that have arrived and that no wait has consumed */
     uint32_t windows; /* so many windows it has registered */
     int gone;         /* nothing more comes, and why */
     uint8_t *message; /* room for a head and what stands behind it */

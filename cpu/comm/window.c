@@ -1,4 +1,4 @@
-/* window.c: windows, and who has registered them. See sides.h. */
+/* window.c: the windows of a communicator, and which ranks have registered theirs. See sides.h. */
 #include "cpu/comm/sides.h"
 
 #include "cpu/rpc/transport/channel.h"

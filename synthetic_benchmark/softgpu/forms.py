@@ -8,7 +8,7 @@ CUDA form as PTX, the OpenMP form for the host (`g++ -O3 -march=native -fopenmp`
 and without one the host executes them). The parts, of which each can be run alone, because they keep what they found
 in DIR/found.json:
 
-    build      what is not there yet
+    build      builds the forms that DIR does not have yet
     check      both forms print the same results: lines without times are compared, numbers to 10⁻³
     measure    how many repetitions each form needs for its warm-up and a measurement, then rounds in which the forms
                take turns, until each program has N; begins no more after S seconds

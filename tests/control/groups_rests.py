@@ -306,7 +306,7 @@ def killed(cluster):
         for party in PARTIES[action]:
             for point in points:
                 if action == "resume" and party in ("target", "server") and point == "taken":
-                    continue  # nobody is there yet
+                    continue  # a resume has no target and no server there yet
                 if ALL == action or (not ALL and (action, party, point) in SOME):
                     cell(cluster, action, party, point)
 

@@ -178,9 +178,9 @@ def who_it_was():
     seen = [ctl(*where, name, "whoami", "--json") for where, name in
             ((["--as"], "bob"), (there, "ann"), (there, "oscar"), (there, "vera"))]
     need([(row["name"], row["role"], row["may"], row["known_by"], row["encrypted"]) for row in seen] ==
-         [(f"bob ({me})", "admin", "look, run the cluster, change who is in it", "unix socket", False),
-          ("ann", "admin", "look, run the cluster, change who is in it", "certificate", True),
-          ("oscar", "operator", "look, run the cluster", "certificate", True),
+         [(f"bob ({me})", "admin", "view, operate and administer the cluster", "unix socket", False),
+          ("ann", "admin", "view, operate and administer the cluster", "certificate", True),
+          ("oscar", "operator", "view and operate the cluster", "certificate", True),
           ("vera", "viewer", "look", "certificate", True)], seen)
     # An operator runs the cluster: node and GPU servers, not who is in it.
     ctl(*there, "oscar", "node", "drain", "n1")

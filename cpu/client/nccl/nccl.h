@@ -243,7 +243,7 @@ void nccl_windows_drop(struct nccl_comm *);
 
 /* ---- operation.c ---- */
 
-/* What operations have in common: NCCL_SUCCESS: the communicator, the type, the count and the stream are good. */
+/* The checks that all operations share. NCCL_SUCCESS: the communicator, type, count and stream are valid. */
 nccl_result nccl_operation_check(const struct nccl_comm *, core_stream, int type, uint64_t count, const char *function);
 
 /* ---- staging.c ---- */

@@ -9,7 +9,7 @@
 
 #include "cpu/comm/reduce/reduce.h"
 
-/* What all three need. */
+/* The checks that puts, signals and waits share. */
 static nccl_result sided_check(const struct nccl_comm *comm, core_stream stream, int type, uint64_t count,
                                const char *function)
 {

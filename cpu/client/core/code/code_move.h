@@ -39,7 +39,7 @@ int  moving_function_get(struct move *, const core_function *, const struct load
 
 /* NULL: it does not have it, or what it has under this id was another one. */
 const struct prepared_module *prepared_of(const struct move *, const struct load *);
-/* What the old server has said of it, without `ahead`. */
+/* The module as the old server described it; its member `ahead` is not set. */
 const struct moving_module *prepared_module(const struct prepared_module *);
 /* NULL: it does not have the function. */
 const struct moving_attributes *prepared_function(const struct prepared_module *, const struct loaded_function *);

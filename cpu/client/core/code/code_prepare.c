@@ -118,7 +118,7 @@ static int list_functions(struct prepared_module *p)
     return p->functions ? CORE_OK : CORE_OUT_OF_MEMORY;
 }
 
-/* What the old server and this side know of it, and whether the new server has its image. */
+/* Collects what the old server and the client know of the module, and asks the new server whether it has the image. */
 static int begin(struct move *move, struct prepared_module *p, struct image_question *asked, bool *still)
 {
     int code = CORE_OK;

@@ -190,7 +190,7 @@ bool bundle_kernels(const struct image_bundle *bundle, size_t most, bool (*each)
     return more;
 }
 
-/* What stands at that place of the image, in one piece. 0: nothing; it has ended. */
+/* The bytes of the image from that place on that lie in one piece. 0: the image has ended. */
 static size_t bytes_at(const struct image_bundle *bundle, uint64_t offset, const uint8_t **bytes)
 {
     static const uint8_t zeros[8];

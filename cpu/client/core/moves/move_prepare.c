@@ -60,7 +60,7 @@ static bool may_prepare(const struct move *move)
     return move->steps == MOVE_ACROSS && !core_perf.no_rounds && !journal_wished() && !move->group;
 }
 
-/* What other programs write nobody notes. */
+/* The old server notes only what this program writes, so shared memory is copied at rest. */
 static bool memory_may_go(const struct move *move)
 {
     uint64_t mapped = 0;
@@ -243,7 +243,7 @@ static uint64_t left_of_all(struct move *move)
     return left;
 }
 
-/* What of one context is to be copied has arrived when that of the next one begins (move_bytes_there). */
+/* One context after the other: the bytes of one have arrived before those of the next are sent (move_bytes_there). */
 static int copy_all(struct move *move)
 {
     int code = CORE_OK;
