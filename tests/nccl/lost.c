@@ -138,10 +138,24 @@ static void shrink(int gone)
     }
 }
 
+void await_loss(void)
+{
+    char line[16];
+    printf("ready\n");
+    NEED(fgets(line, sizeof line, stdin) != NULL, "a line");
+    double begin = now();
+    for (int i = 0; i < count; i++) {
+        nccl_result error = NCCL_SUCCESS;
+        while (error == NCCL_SUCCESS && now() < begin + 10)
+            GOOD(ncclCommGetAsyncError(own[i].comm, &error));
+        NEED(error == NCCL_REMOTE_ERROR && now() < begin + 1, "error %d after %.2f s", error, now() - begin);
+        NEED(strstr(ncclGetLastError(own[i].comm), "rank "), "the reason");
+    }
+}
+
 /* gone: the first ranks, so many; 0: the last one. */
 void lost(int gone)
 {
-    char line[16];
     fill();
     for (int i = 0; i < count; i++)
         GOOD(call(ALL_REDUCE, i, COUNT, 0));
@@ -153,21 +167,12 @@ void lost(int gone)
     }
     for (int i = 0; i < count; i++)
         GOOD(call(ALL_REDUCE, i, COUNT, 0));
-    printf("ready\n");
-    NEED(fgets(line, sizeof line, stdin) != NULL, "a line");
-    double begin = now();
-    for (int i = 0; i < count; i++) {
-        nccl_result error = NCCL_SUCCESS;
-        while (error == NCCL_SUCCESS && now() < begin + 10)
-            GOOD(ncclCommGetAsyncError(own[i].comm, &error));
-        NEED(error == NCCL_REMOTE_ERROR && now() < begin + 1, "error %d after %.2f s", error, now() - begin);
-        NEED(strstr(ncclGetLastError(own[i].comm), "rank "), "the reason");
-    }
+    await_loss();
     if (gone) {
         shrink(gone);
         return;
     }
-    begin = now();
+    const double begin = now();
     for (int i = 0; i < count; i++)
         GOOD(ncclCommAbort(own[i].comm));
     NEED(now() < begin + 0.5, "aborting: %.2f s", now() - begin);

@@ -356,7 +356,6 @@ void wrong_puts(void)
 /* All wait for signals of the last rank, whose process is killed, or its server; the first one also puts to it. */
 void sided_lost(void)
 {
-    char line[16];
     windows();
     meet();
     if (first + count == ranks) {
@@ -365,18 +364,9 @@ void sided_lost(void)
     }
     for (int i = 0; i < count; i++)
         GOOD(ncclWaitSignal(1, &(struct nccl_signals){ 1, ranks - 1, 0, 0 }, own[i].comm, stream_of(i)));
-    printf("ready\n");
-    NEED(fgets(line, sizeof line, stdin) != NULL, "a line");
-    double begin = now();
+    await_loss();
     for (int i = 0; i < count; i++) {
-        nccl_result error = NCCL_SUCCESS;
-        while (error == NCCL_SUCCESS && now() < begin + 10)
-            GOOD(ncclCommGetAsyncError(own[i].comm, &error));
-        NEED(error == NCCL_REMOTE_ERROR && now() < begin + 1, "error %d after %.2f s", error, now() - begin);
-        NEED(strstr(ncclGetLastError(own[i].comm), "rank "), "the reason");
-    }
-    for (int i = 0; i < count; i++) {
-        begin = now();
+        const double begin = now();
         GOOD(ncclCommAbort(own[i].comm));
         NEED(now() < begin + 0.5, "aborting: %.2f s", now() - begin);
         CUDA(cuCtxSetCurrent(own[i].context));
