@@ -11,11 +11,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NCCL_OF_PROGRAMS
 #include "cpu/client/nccl/calls.h"
+
+#define BENCH_NAME "collectives"
+#include "synthetic_benchmark/bench_nccl.h"
 
 enum { MOST = 16, WARM = 50, TIMES = 1000, CALLS = 50, BATCHES = 20, LARGE_TIMES = 5, FLOAT32 = 7, SUM = 0 };
 
@@ -26,28 +28,6 @@ static struct {
     CUstream stream;
     CUdeviceptr in, out;
 } own[MOST];
-
-#define GOOD(call)                                                                                \
-    do {                                                                                          \
-        int result_ = (int)(call);                                                                \
-        if (result_) {                                                                            \
-            fprintf(stderr, "collectives: %s: %d, %s\n", #call, result_, ncclGetLastError(NULL)); \
-            exit(1);                                                                              \
-        }                                                                                         \
-    } while (0)
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static void all_reduce(size_t numbers)
 {

@@ -10,10 +10,12 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define NCCL_OF_PROGRAMS
 #include "cpu/client/nccl/calls.h"
+
+#define BENCH_NAME "puts"
+#include "synthetic_benchmark/bench_nccl.h"
 
 enum { TURNS = 200, REPEAT = 9, LARGE = 5, INT8 = 0, SYMMETRIC = 1 };
 
@@ -24,28 +26,6 @@ static struct {
     CUdeviceptr from, into;
     struct nccl_window *window, *source;
 } own[2];
-
-#define GOOD(call)                                                                          \
-    do {                                                                                    \
-        int result_ = (int)(call);                                                          \
-        if (result_) {                                                                      \
-            fprintf(stderr, "puts: %s: %d, %s\n", #call, result_, ncclGetLastError(NULL)); \
-            exit(1);                                                                        \
-        }                                                                                   \
-    } while (0)
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static double median(double *values, int count)
 {
