@@ -77,7 +77,7 @@ void collectives_once(void);
 
 /* lost.c: the process of the first ranks, so many, is killed; 0: that of the last one. */
 void lost(int gone);
-/* lost.c: says "ready", waits for a line (a rank has been killed), and all ranks here are told of it within a second. */
+/* lost.c: says "ready", waits for a line (a rank has been killed); all ranks here are told of it within a second. */
 void await_loss(void);
 /* lost.c: communicators are revoked while a collective waits. */
 void revoked(void);
