@@ -181,7 +181,7 @@ def who_it_was():
          [(f"bob ({me})", "admin", "view, operate and administer the cluster", "unix socket", False),
           ("ann", "admin", "view, operate and administer the cluster", "certificate", True),
           ("oscar", "operator", "view and operate the cluster", "certificate", True),
-          ("vera", "viewer", "look", "certificate", True)], seen)
+          ("vera", "viewer", "view the cluster", "certificate", True)], seen)
     # An operator runs the cluster: node and GPU servers, not who is in it.
     ctl(*there, "oscar", "node", "drain", "n1")
     need('by oscar; ' in audited("node-drained"), audited("node-drained"))
