@@ -1,6 +1,7 @@
 # tests/rpc: the rpc layer with a service that needs no GPU (service.c).
 TESTS_RPC_COMMON := $(call objects,tests/rpc/service.c tests/rpc/words.c) $(CPU_RPC_OBJECTS) $(TESTS_STUBS) \
-                    $(CPU_RPC_TLS_OBJECTS) $(call objects,cpu/common/clock.c cpu/common/env.c cpu/common/fd.c)
+                    $(CPU_RPC_TLS_OBJECTS) \
+                    $(call objects,$(addprefix cpu/common/,clock.c env.c fd.c relayed.c))
 TESTS_RPC_UNITS  := calls threads ring shm shm_peers bar peers callers roundtrip listeners loss tls waiting liveness
 TESTS_RPC_BINARIES := $(addprefix $(BUILD)/tests/rpc_,$(TESTS_RPC_UNITS))
 
