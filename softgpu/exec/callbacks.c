@@ -59,13 +59,16 @@ static int by_count(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-void exec_callbacks_tell(void)
+void exec_callbacks_tell(void (*say)(const char *))
 {
+    char line[128 + TEXT];
     unsigned order[SLOTS] = { 0 }, count = 0;
     const unsigned long long ours = compiled, all = ours + interpreted;
-    if (all)
-        fprintf(stderr, "softgpu: %llu instructions of warps, %.1f %% of them in compiled code\n", all,
-                100.0 * (double)ours / (double)all);
+    if (all) {
+        snprintf(line, sizeof line, "softgpu: %llu instructions of warps, %.1f %% of them in compiled code", all,
+                 100.0 * (double)ours / (double)all);
+        say(line);
+    }
     for (unsigned k = 0; k < SLOTS; k++) {
         unsigned first = 0;
         while (first < count && strcmp(slots[order[first]].text, slots[k].text))
@@ -78,7 +81,9 @@ void exec_callbacks_tell(void)
             order[count++] = k;
     }
     qsort(order, count, sizeof *order, by_count);
-    for (unsigned k = 0; k < count && k < TOLD; k++)
-        fprintf(stderr, "softgpu: interpreted %llu times from compiled code: %s\n",
-                (unsigned long long)slots[order[k]].count, slots[order[k]].text);
+    for (unsigned k = 0; k < count && k < TOLD; k++) {
+        snprintf(line, sizeof line, "softgpu: interpreted %llu times from compiled code: %s",
+                 (unsigned long long)slots[order[k]].count, slots[order[k]].text);
+        say(line);
+    }
 }

@@ -15,7 +15,7 @@ static inline void exec_instructions_add(struct exec_warp *w)
     if (exec_callbacks_counted)
         exec_instructions_sum(w);
 }
-/* The share, and the most frequent callbacks, on stderr. */
-void exec_callbacks_tell(void);
+/* The share, and the most frequent callbacks: a text without end of line at a time. */
+void exec_callbacks_tell(void (*say)(const char *));
 
 #endif

@@ -35,12 +35,20 @@ static struct {
     uint64_t regions, refused, nanoseconds;
 } jit = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
-static void tell(void)
+void exec_jit_tell(void (*say)(const char *))
 {
-    fprintf(stderr, "softgpu: compiled %llu regions in %.1f ms of processor time, refused %llu\n",
-            (unsigned long long)jit.regions, (double)jit.nanoseconds / 1e6, (unsigned long long)jit.refused);
-    exec_callbacks_tell();
+    char line[128];
+    if (!exec_callbacks_counted)
+        return;
+    snprintf(line, sizeof line, "softgpu: compiled %llu regions in %.1f ms of processor time, refused %llu",
+             (unsigned long long)jit.regions, (double)jit.nanoseconds / 1e6, (unsigned long long)jit.refused);
+    say(line);
+    exec_callbacks_tell(say);
 }
+
+static void say_on_stderr(const char *line) { fprintf(stderr, "%s\n", line); }
+
+static void tell(void) { exec_jit_tell(say_on_stderr); }
 
 /* Beside the library or program that this code is in, else where the system looks. */
 static void *open_library(void)

@@ -34,6 +34,9 @@ struct exec_region {
 
 /* Does this process compile? The first call reads the settings and opens the library. */
 bool exec_jit_on(void);
+/* For FLYT_STATS=1, else nothing: what was compiled, how long that took, and what compiled code has executed, a text
+   without end of line at a time. */
+void exec_jit_tell(void (*say)(const char *));
 /* Of an insn of EXEC_STRAIGHT_REGION that has no code: counts a run. The code, if there is some now. */
 sg_jit_code *exec_region_count(struct exec_warp *, const struct exec_insn *, bool some);
 /* The code for whole blocks of a kernel, of whose entry the region is the first; NULL: there is none, and the block

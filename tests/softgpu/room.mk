@@ -23,6 +23,7 @@ ifeq ($(FLAVOUR)$(SOFTGPU_HAS_JIT),plainyes)
 TESTS_SOFTGPU_JIT := $(filter-out %/test_memcheck,$(TESTS_SOFTGPU_PROGRAMS))
 LONG_TESTS += $(foreach program,$(TESTS_SOFTGPU_JIT),"env FLYT_SOFTGPU_JIT=always $(program)@600")
 LONG_TESTS += "tests/softgpu/worker_code.py $(BIN) build/cuda/forever@300"
+TESTS += "tests/softgpu/worker_statistics.py $(BIN) build/cuda/vector_add"
 endif
 # `env` hides from the top Makefile what is to be built.
 run-long-tests test-programs: $(TESTS_SOFTGPU_PROGRAMS)

@@ -77,6 +77,8 @@ struct gpu {
        streams which wait for them go on at once, and nobody looks often. NULL elsewhere. */
     void (*announce)(uint64_t address);
     void (*look)(void);
+    /* The software GPU's: what its compiler has done, for FLYT_STATS=1, a text at a time. NULL elsewhere. */
+    void (*tell_compiled)(void (*say)(const char *));
 };
 
 enum { GPU_ERROR_SIZE = 512 };

@@ -365,10 +365,18 @@ static void *worker_watch(void *context)
     }
 }
 
-/* What the null device was given, for whoever compares it with what was sent (synthetic_benchmark). */
-static void worker_tell_counts(const struct gpu *gpu)
+/* Here stderr is the program's, which has ended. */
+static int statistics_log;
+static void worker_tell_statistics(const char *line) { dprintf(statistics_log, "%s\n", line); }
+
+/* What the software GPU's compiler has done; what the null device was given, for whoever compares it with what was sent
+   (synthetic_benchmark). */
+static void worker_tell_counts(const struct gpu *gpu, int log_fd)
 {
     struct gpu_null_count count;
+    statistics_log = log_fd;
+    if (gpu->tell_compiled)
+        gpu->tell_compiled(worker_tell_statistics);
     if (strcmp(gpu->kind, "null") != 0)
         return;
     gpu_null_counted(&count);
@@ -530,7 +538,7 @@ int worker_main(const struct worker_options *worker)
         log_warning(
             "event=no-recall why=\"no thread can be started\": unused memory of this program cannot be taken back");
     session_run(session);
-    worker_tell_counts(options.gpu);
+    worker_tell_counts(options.gpu, log_fd);
     /* Threads may be inside the driver, a kernel may run for an hour: nothing is waited for. */
     _exit(0);
 }

@@ -1,6 +1,7 @@
 /* state.c: the driver's one mutex, the fault that sticks, small things that everything uses. */
 #include "softgpu/driver/machine/machine.h"
 #include "softgpu/check.h"
+#include "softgpu/exec/jit.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -121,3 +122,7 @@ __attribute__((visibility("default"))) void softgpu_absences(softgpu_absent *abs
 void softgpu_absences(softgpu_absent *absent) { atomic_store(&sg_absent, absent); }
 __attribute__((visibility("default"))) void softgpu_releases(softgpu_released *released);
 void softgpu_releases(softgpu_released *released) { atomic_store(&sg_released, released); }
+
+/* For servers, whose workers end without what atexit() calls: says what the compiler has done, for FLYT_STATS=1. */
+__attribute__((visibility("default"))) void softgpu_tell_compiled(void (*say)(const char *));
+void softgpu_tell_compiled(void (*say)(const char *)) { exec_jit_tell(say); }
