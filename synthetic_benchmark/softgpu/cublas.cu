@@ -15,7 +15,7 @@ int main()
         if (!host[k] || cudaMalloc(&device[k], bytes) || cudaMemcpy(device[k], host[k], bytes, cudaMemcpyHostToDevice))
             return 1;
     double wall = 1e9, cpu = 1e9;
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < SGEMM_LAUNCHES; k++) {
         const double before = sgemm_clock(CLOCK_MONOTONIC), cpu_before = sgemm_clock(CLOCK_PROCESS_CPUTIME_ID);
         if (cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, SGEMM_SIZE, SGEMM_SIZE, SGEMM_SIZE, &one, device[0],
                         SGEMM_SIZE, device[1], SGEMM_SIZE, &zero, device[2], SGEMM_SIZE) || cudaDeviceSynchronize())

@@ -9,7 +9,7 @@ int main(void)
     if (!a || !b || !c)
         return 1;
     double wall = 1e9, cpu = 1e9;
-    for (int k = 0; k < 21; k++) {
+    for (int k = 0; k < SGEMM_LAUNCHES; k++) {
         const double before = sgemm_clock(CLOCK_MONOTONIC), cpu_before = sgemm_clock(CLOCK_PROCESS_CPUTIME_ID);
         cblas_sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, SGEMM_SIZE, SGEMM_SIZE, SGEMM_SIZE, 1, a, SGEMM_SIZE, b,
                     SGEMM_SIZE, 0, c, SGEMM_SIZE);
