@@ -293,6 +293,7 @@ nccl_result ncclCommGetUniqueId(struct nccl_comm *comm, nccl_id *id)
     if (result != NCCL_SUCCESS || !nccl_place_of(id, &place))
         return result;
     snprintf(key, sizeof key, "grow_%u", comm->growths + 1);
+    comm->deadline = nccl_deadline();
     result = nccl_meet(comm);
     if (result == NCCL_SUCCESS)
         result = nccl_leave_for(comm, comm->place.name, key, &place, sizeof place, comm->ranks);

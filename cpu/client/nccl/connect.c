@@ -166,15 +166,17 @@ static nccl_result address_of(struct nccl_comm *comm, int peer, const struct ran
                                   : result;
 }
 
+enum { JOIN_MOST_MS = 600000 }; /* more is refused (cpu/server/links/links.c): the peer joins, too, or is lost */
+
 static nccl_result join(struct nccl_comm *comm, int peer, struct rank_link *link, const struct rank_card *cards)
 {
     char why[CORE_WHY_SIZE], what[400], address[CORE_WHY_SIZE];
     nccl_result result = address_of(comm, peer, link, cards, address);
     if (result != NCCL_SUCCESS)
         return result;
-    uint64_t now = clock_now(), deadline = nccl_deadline();
+    const uint64_t now = clock_now(), left = now < comm->deadline ? (comm->deadline - now) / CLOCK_NS_PER_MS : 0;
     int code = core_link_join(comm->links[peer], address, link->peer, link->peer_count,
-                              (unsigned)((deadline - now) / CLOCK_NS_PER_MS), why);
+                              (unsigned)(left < JOIN_MOST_MS ? left : JOIN_MOST_MS), why);
     snprintf(what, sizeof what, "the link of ranks %d and %d, with %s", comm->rank, peer, cards[peer].server);
     return nccl_of_core(code, what, why);
 }
@@ -210,7 +212,10 @@ static nccl_result link_all(struct nccl_comm *comm, const struct rank_card *card
 
 /* ---- all of them ---- */
 
-enum { HEARD_MS = 2000 }; /* how long rank 0 waits for a rank that may have gone */
+enum {
+    TELL_MS = 1000, /* behind the deadline, for the ranks to tell rank 0 how they are, and for rank 0 to tell them */
+    HEARD_MS = 2000 /* how long rank 0 waits for a rank that may have gone */
+};
 
 struct rank_made {
     int rank, result; /* the first rank that could not be made; NCCL_SUCCESS: all could, or this one */
@@ -256,6 +261,7 @@ static nccl_result all_made(struct nccl_comm *comm, nccl_result own)
     char key[40];
     size_t size = sizeof(struct rank_made);
     struct rank_made made = { .result = NCCL_SUCCESS };
+    comm->deadline += (comm->rank ? 2 : 1) * TELL_MS * CLOCK_NS_PER_MS;
     snprintf(key, sizeof key, "made_%d", comm->rank);
     if (comm->rank == 0 && own == NCCL_SUCCESS)
         own = hear_all(comm, &made);

@@ -131,6 +131,7 @@ nccl_result nccl_make(struct nccl_comm *comm)
 {
     struct nccl_comm *parent = comm->making.parent;
     const bool behind = parent && !comm->making.waits && is_hidden(&comm->making);
+    comm->deadline = nccl_deadline();
     nccl_result result = nccl_child_find(comm);
     const bool part = comm->ranks > 0;
     if (result == NCCL_SUCCESS && part)

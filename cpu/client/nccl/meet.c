@@ -44,14 +44,14 @@ static struct nccl_meeting *take_idle(const struct nccl_place *place)
     return found;
 }
 
-static nccl_result connect_to(const struct nccl_place *place, struct nccl_meeting **out)
+static nccl_result connect_to(const struct nccl_place *place, uint64_t deadline, struct nccl_meeting **out)
 {
     char error[RPC_ERROR_SIZE] = "";
     struct nccl_meeting *m = calloc(1, sizeof *m);
     if (!m)
         return nccl_fail(NCCL_SYSTEM_ERROR, "the store of the ranks: no memory");
     m->place = *place;
-    int status = comm_store_tcp(place->uri, place->key, nccl_deadline(), &m->store, error);
+    int status = comm_store_tcp(place->uri, place->key, deadline, &m->store, error);
     if (status < 0) {
         free(m);
         m = NULL;
@@ -65,7 +65,7 @@ nccl_result nccl_meet(struct nccl_comm *comm)
     if (comm->meeting)
         return NCCL_SUCCESS;
     comm->meeting = take_idle(&comm->place);
-    return comm->meeting ? NCCL_SUCCESS : connect_to(&comm->place, &comm->meeting);
+    return comm->meeting ? NCCL_SUCCESS : connect_to(&comm->place, comm->deadline, &comm->meeting);
 }
 
 static void forget(struct nccl_meeting *m)
@@ -107,8 +107,7 @@ nccl_result nccl_leave_for(struct nccl_comm *comm, const uint8_t name[16], const
     if (ranks < 1)
         return NCCL_SUCCESS;
     whole_key(name, key, whole);
-    int status =
-        comm_store_lend(comm->meeting->store, whole, value, size, (unsigned)ranks, nccl_deadline(), error);
+    int status = comm_store_lend(comm->meeting->store, whole, value, size, (unsigned)ranks, comm->deadline, error);
     comm->meeting->lost |= status < 0;
     return nccl_of_errno(status, "meeting", error);
 }
@@ -139,7 +138,7 @@ static nccl_result goes_on(struct nccl_comm *comm)
 nccl_result nccl_find(struct nccl_comm *comm, const uint8_t name[16], const char *key, void *value, size_t *size)
 {
     char error[RPC_ERROR_SIZE] = "", whole[KEY_SIZE];
-    const uint64_t deadline = nccl_deadline();
+    const uint64_t deadline = comm->deadline;
     const size_t room = *size;
     whole_key(name, key, whole);
     for (;;) {

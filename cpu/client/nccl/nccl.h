@@ -89,6 +89,7 @@ struct nccl_comm {
     atomic_bool made;               /* the server has it */
     struct nccl_place place; /* where its ranks meet */
     struct nccl_meeting *meeting; /* while they do, there; NULL: none */
+    uint64_t deadline;            /* and by when they must have */
     struct nccl_making making;
     struct nccl_place *homes; /* of each rank: the store that its process serves; no URI: it has none */
     unsigned splits, shrinks, growths;
@@ -142,7 +143,7 @@ bool nccl_place_of(const nccl_id *, struct nccl_place *);
 nccl_result nccl_random(void *bytes, size_t size);
 /* Where the store of this process is, which is begun if need be. */
 nccl_result nccl_home(struct nccl_place *);
-/* A moment by which ranks must have met. */
+/* A moment by which ranks that meet from now on must have met. */
 uint64_t nccl_deadline(void);
 
 /* ---- meet.c ---- */
