@@ -8,7 +8,9 @@
  *   random   FLYT_COMM_RANDOM random collectives, from FLYT_COMM_SEED on
  *   puts     FLYT_COMM_RANDOM rounds of random puts, from FLYT_COMM_SEED on
  *   sided-lost, sided-aborted   ranks wait for signals that never come, since a process is killed, or aborts
- *   window-alone, window-freed   a rank registers a window alone, or frees the memory of one
+ *   window-alone   a rank registers a window alone
+ *   freed, freed-async, freed-of-graph, freed-by-graph, freed-reset   a rank frees the memory of one
+ *   staggered   one rank comes after the other, and the last one never
  *   many     more communicators than a GPU server records
  *   ended    communicators are ended while they are made, or used
  *   aside    communicators that do not block; what waits for operations that are under way
@@ -452,6 +454,18 @@ static void brief(void)
         GOOD(ncclCommDestroy(own[i].comm));
 }
 
+/* Each rank is in time, counted from the one before. The time is of all. */
+static void staggered(const nccl_id *id)
+{
+    if (first + 1 == ranks)
+        pause();
+    usleep(1500000u * (unsigned)first);
+    const double begin = now();
+    const nccl_result result = ncclCommInitRank(&own[0].comm, ranks, *id, first);
+    NEED(result != NCCL_SUCCESS, "a rank is missing");
+    NEED(first || now() < begin + 4, "%.2f s", now() - begin);
+}
+
 int main(int argc, char **argv)
 {
     nccl_id id;
@@ -467,8 +481,14 @@ int main(int argc, char **argv)
         printf("ok\n");
         return 0;
     }
+    const int how = freed_by_name(argv[1]);
+    if (how == CONTEXT_RESET)
+        other_context();
     exchange_id(argv[5], &id);
-    init(&id);
+    if (strcmp(argv[1], "staggered") == 0)
+        staggered(&id);
+    else
+        init(&id);
     if (strcmp(argv[1], "brief") == 0)
         brief();
     else if (strcmp(argv[1], "lost") == 0)
@@ -477,6 +497,8 @@ int main(int argc, char **argv)
         lost(ranks == MOST ? 2 : 1);
     else if (strcmp(argv[1], "behind") == 0)
         behind();
+    else if (strcmp(argv[1], "staggered") == 0)
+        printf("# %s\n", ncclGetLastError(NULL));
     else if (strcmp(argv[1], "many") == 0)
         many();
     else if (strcmp(argv[1], "late") == 0)
@@ -500,8 +522,8 @@ int main(int argc, char **argv)
         sided_aborted();
     else if (strcmp(argv[1], "window-alone") == 0)
         window_alone();
-    else if (strcmp(argv[1], "window-freed") == 0)
-        window_freed();
+    else if (how >= 0)
+        window_freed((enum freed)how);
     else if (strcmp(argv[1], "random") == 0)
         random_collectives((unsigned)atoi(getenv("FLYT_COMM_SEED")), atoi(getenv("FLYT_COMM_RANDOM")));
     else

@@ -15,6 +15,7 @@
 
 enum { MOST = 4, COUNT = 20000, INT32 = 2, FLOAT32 = 7, SUM = 0, MAX = 2, AVERAGE = 4 };
 enum { HOST_IMMEDIATE = 1, DEVICE = 0 };
+enum { SYMMETRIC = 1, PART = COUNT * 4, WHOLE = PART * MOST }; /* of windows: bytes of one rank's part, and of all */
 
 /* As NCCL_CONFIG_INITIALIZER. */
 #define CONFIG(blocks) \
@@ -108,9 +109,16 @@ void wrong_puts(void);
 /* sided.c: the process of the last rank, or its server, is killed while all wait; the first process aborts. */
 void sided_lost(void);
 void sided_aborted(void);
-/* sided.c: rank 0 registers a window alone; it frees the memory of one into which rank 1 then puts. */
+/* sided.c: all ranks register `in` and `out` as windows; they wait for each other by signals. */
+void windows(void);
+void meet(void);
+/* windows.c: rank 0 registers a window alone; it frees the memory of one into which rank 1 then puts. */
 void window_alone(void);
-void window_freed(void);
+enum freed { FREED, FREED_ASYNC, OF_GRAPH_FREED_ASYNC, OF_GRAPH_FREED_BY_GRAPH, CONTEXT_RESET };
+int freed_by_name(const char *mode); /* -1: it is none of them */
+void window_freed(enum freed);
+/* windows.c: the first rank here is in a context of its own, beside the primary one. */
+void other_context(void);
 /* refused.c */
 void wrong(const nccl_id *);
 void none(void);

@@ -16,14 +16,16 @@ shows: nccl: a communicator that is aborted while it is made, or another thread 
 shows: nccl: communicators that do not block, alone, in groups, split and shrunk: the program asks the parent, and gets
   its handle when the child is made; finalizing and destroying wait for operations that are under way
 shows: nccl: a communicator grows; groups are simulated; suspended communicators take no operations; parameters are read
-shows: nccl: a FLYT_NCCL_TIMEOUT that is no time is named, once, and the default taken
+shows: nccl: a FLYT_NCCL_TIMEOUT that is no time is named, once, and the default taken; it is the time of all ranks
+  together, also of those that come one by one, and may be long
 shows: nccl: a rank that is 1,500 collectives ahead of another one of its session waits, and keeps its GPU server
 shows: nccl: windows, puts, signals and waits, in streams, in groups and in graphs, and random ones against a model,
   with ranks of one process, of several and of several servers
 shows: nccl: a killed process and a killed GPU server are an error within a second of every rank that waits for its
   signals; an abort while a rank waits is local
 shows: nccl: a window that one rank registers alone is an error when the time is over, which names the others; where a
-  rank frees a window's memory, no byte of a later put comes into what it allocates there
+  rank frees a window's memory (also in a stream, by a graph, or with a context), no byte of a later put comes into what
+  it allocates there
 shows: nccl: wrong arguments, foreign unique ids, one GPU for two ranks, buffers that end too early: refused by name
 shows: nccl: a server without communicators, or without links, is named; without random bytes no unique id is made
 """
@@ -228,15 +230,16 @@ def an_abort_while_ranks_wait_for_signals():
 
 @case
 def a_window_that_one_rank_registers():
-    with Ranks("window-alone", "tcp", [1, 2], "1") as ranks:
+    with Ranks("window-alone", "tcp", [1, 2], "3") as ranks:
         ranks.good()
 
 
 @case
 def a_window_whose_memory_is_freed():
-    for gpus in [3], [1, 2]:
-        with Ranks("window-freed", "tcp", gpus) as ranks:
-            ranks.good()
+    for mode in "freed", "freed-async", "freed-of-graph", "freed-by-graph", "freed-reset":
+        for gpus in [3], [1, 2]:
+            with Ranks(mode, "tcp", gpus) as ranks:
+                ranks.good()
 
 
 @case
@@ -246,6 +249,13 @@ def random_puts_of_two_processes():
     os.environ.update(FLYT_COMM_SEED=seed, FLYT_COMM_RANDOM="10")
     with Ranks("puts", "tcp", [1, 2]) as ranks:
         ranks.good()
+
+
+@case
+def ranks_that_come_one_by_one():
+    # FLYT_NCCL_TIMEOUT is the time of all of them together.
+    with Ranks("staggered", "tcp", [1, 1, 1, 1], "2") as ranks:
+        ranks.good([0])
 
 
 @case
@@ -286,6 +296,12 @@ def a_time_that_is_none():
             errors.seek(0)
             said = errors.read()
             need(said.count(f"FLYT_NCCL_TIMEOUT={timeout} is no number of seconds") == 1, said)
+
+
+@case
+def a_time_that_is_longer_than_a_link_waits():
+    with Ranks("brief", "tcp", [1, 1], "1000") as ranks:
+        ranks.good()
 
 
 @case

@@ -1,6 +1,6 @@
 # tests/nccl: Flyt's libnccl.so.2, with programs of our own.
 TESTS_NCCL_RANKS := $(call objects,$(addprefix tests/nccl/,ranks.c behind.c children.c ended.c later.c lost.c random.c \
-    refused.c sided.c))
+    refused.c sided.c windows.c))
 $(TESTS_NCCL_RANKS): | $(CPU_RPC_HEADERS)
 $(BUILD)/tests/nccl_ranks: $(TESTS_NCCL_RANKS) | $(NCCL_LIBRARY) $(BIN)/cudart/libcuda.so.1
 	@mkdir -p $(@D)

@@ -4,7 +4,7 @@
 
 #include "tests/nccl/ranks.h"
 
-enum { INT8 = 0, SYMMETRIC = 1, PART = COUNT * 4, WHOLE = PART * MOST };
+enum { INT8 = 0 };
 
 static struct nccl_window *from[MOST], *into[MOST]; /* of each rank here: its input, its output */
 
@@ -31,7 +31,7 @@ static void synchronise(void)
 }
 
 /* The barrier of NVIDIA's manual, whose ranks signal themselves, too. */
-static void meet(void)
+void meet(void)
 {
     for (int i = 0; i < count; i++) {
         GOOD(ncclGroupStart());
@@ -43,7 +43,7 @@ static void meet(void)
     synchronise();
 }
 
-static void windows(void)
+void windows(void)
 {
     GOOD(ncclGroupStart());
     for (int i = 0; i < count; i++) {
@@ -407,74 +407,4 @@ void sided_aborted(void)
         CUDA(cuCtxSetCurrent(own[i].context));
         cuStreamSynchronize(own[i].stream); /* an error where another rank has aborted first */
     }
-}
-
-/* ---- windows that are not as they should be ---- */
-
-/* The others do not register theirs, and wait until rank 0 has ended its communicator. */
-void window_alone(void)
-{
-    struct nccl_window *window;
-    nccl_result error = NCCL_SUCCESS;
-    double begin = now();
-    if (first == 0) {
-        NEED(ncclCommWindowRegister(own[0].comm, at(own[0].in), WHOLE, &window, SYMMETRIC) == NCCL_SYSTEM_ERROR &&
-                 strstr(ncclGetLastError(NULL), "is not registered by rank 1 2 in the time of FLYT_NCCL_TIMEOUT"),
-             "a window of one rank");
-        NEED(!window && now() > begin + 0.9 && now() < begin + 5, "%.2f s", now() - begin);
-        GOOD(ncclCommGetAsyncError(own[0].comm, &error));
-        NEED(error == NCCL_SYSTEM_ERROR, "error %d", error);
-    }
-    for (begin = now(); error == NCCL_SUCCESS && now() < begin + 10;)
-        GOOD(ncclCommGetAsyncError(own[0].comm, &error));
-    NEED(error == (first ? NCCL_REMOTE_ERROR : NCCL_SYSTEM_ERROR), "error %d", error);
-    for (int i = 0; i < count; i++)
-        GOOD(ncclCommAbort(own[i].comm));
-}
-
-/* Rank 0 frees a window's memory while another rank may put into it, and has other memory at that place then. Nothing
-   of a put comes there. */
-void window_freed(void)
-{
-    struct nccl_window *window[MOST];
-    CUdeviceptr memory[MOST], again;
-    for (int i = 0; i < count; i++) {
-        CUDA(cuCtxSetCurrent(own[i].context));
-        CUDA(cuMemAlloc(&memory[i], PART));
-    }
-    GOOD(ncclGroupStart());
-    for (int i = 0; i < count; i++)
-        GOOD(ncclCommWindowRegister(own[i].comm, at(memory[i]), PART, &window[i], SYMMETRIC));
-    GOOD(ncclGroupEnd());
-    windows();
-    meet();
-    if (first == 0) {
-        CUDA(cuCtxSetCurrent(own[0].context));
-        CUDA(cuMemFree(memory[0]));
-        CUDA(cuMemAlloc(&again, PART));
-        NEED(again == memory[0], "the memory is elsewhere");
-        CUDA(cuMemsetD32Async(again, 4711, COUNT, own[0].stream));
-        CUDA(cuStreamSynchronize(own[0].stream));
-    }
-    for (int i = 0; i < count; i++)
-        if (first + i == 0) {
-            GOOD(ncclSignal(1, 0, 0, 0, own[i].comm, stream_of(i)));
-        } else if (first + i == 1) {
-            GOOD(ncclWaitSignal(1, &(struct nccl_signals){ 1, 0, 0, 0 }, own[i].comm, stream_of(i)));
-            GOOD(ncclPutSignal(at(own[i].in), COUNT, INT32, 0, window[i], 0, 0, 0, 0, own[i].comm, stream_of(i)));
-        }
-    for (int i = 0; i < count; i++) {
-        nccl_result error = NCCL_SUCCESS;
-        for (double begin = now(); error == NCCL_SUCCESS && now() < begin + 10;)
-            GOOD(ncclCommGetAsyncError(own[i].comm, &error));
-        NEED(error == NCCL_REMOTE_ERROR && strstr(ncclGetLastError(NULL), "which is not registered here"), "%d", error);
-    }
-    for (int i = 0; i < count; i++) {
-        GOOD(ncclCommAbort(own[i].comm));
-        CUDA(cuCtxSetCurrent(own[i].context));
-        cuStreamSynchronize(own[i].stream);
-    }
-    const int *there = first ? NULL : numbers_of(0, again, COUNT);
-    for (int k = 0; there && k < COUNT; k++)
-        NEED(there[k] == 4711, "number %d of other memory was written", k);
 }

@@ -130,6 +130,12 @@ int core_access_set(uint64_t address, size_t size, int device, unsigned access)
     return address ? fake_answer(__func__) : CORE_INVALID_VALUE;
 }
 
+void core_windows_end(uint64_t address, uint64_t size)
+{
+    (void)address;
+    (void)size;
+}
+
 int core_extent_note(uint64_t address, uint64_t size, enum core_extent_state state)
 {
     (void)address, (void)size, (void)state;

@@ -79,6 +79,8 @@ CORE_API int core_comm_window_sizes(core_comm, uint32_t number, unsigned ranks, 
                                     char *why);
 /* CORE_NOT_READY: bytes are coming; to be tried again. */
 CORE_API int core_comm_window_remove(core_comm, uint32_t number);
+/* Before that memory is freed: removes all windows there, and waits for bytes that are coming. */
+CORE_API void core_windows_end(uint64_t address, uint64_t size);
 /* *status: 0, or an errno value: it has ended. Waits. Of one that this process has closed: 400, when the server has
    closed it, too. */
 CORE_API int core_comm_status(core_comm, int *status, char *why);

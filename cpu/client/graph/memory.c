@@ -268,6 +268,7 @@ bool graph_memory_free(uint64_t address, int *code)
     struct to_free m;
     if (!look(address, &m))
         return false;
+    core_windows_end(address, m.size);
     *code = m.ground ? core_memory_settle(m.context) : CORE_INVALID_VALUE;
     if (!*code)
         *code = core_extent_note(address, m.size, CORE_EXTENT_FREED);
@@ -282,6 +283,7 @@ bool graph_memory_free_async(core_context *context, core_stream stream, uint64_t
     struct to_free m;
     if (!look(address, &m))
         return false;
+    core_windows_end(address, m.size);
     *code = m.ground ? core_extent_note_in(context, stream, address, m.size, CORE_EXTENT_FREED) : CORE_INVALID_VALUE;
     if (*code)
         return true;
@@ -322,6 +324,11 @@ int memory_launch(const struct launch *l)
     if (!e->uses_memory)
         return CORE_OK;
     int code = check(e);
+    for (EACH_STEP(i, e)) {
+        const struct model_node *n = memory_node(e, i, GRAPH_FREE);
+        if (!code && n)
+            core_windows_end(memory_address(n->memory), n->memory->size);
+    }
     return code ? code : backing_begin(e, l);
 }
 

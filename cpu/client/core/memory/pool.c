@@ -32,6 +32,7 @@
 #include "cpu/client/core/stream/pool_notes.h"
 #include "pool_shared.h"
 #include "share.h"
+#include "windows.h"
 #include "cpu/client/core/wire/state.h"
 
 enum { TOKEN_KIND = 6 };
@@ -485,6 +486,7 @@ int core_pool_free(core_context *c, core_stream stream, uint64_t address)
         return core_memory_free(address);
     if (range.base != address)
         return CORE_INVALID_VALUE;
+    windows_end_in(address, range.size); /* at the call, as if the stream had come so far */
     /* before the moment from which on others may have it */
     code = extent_say_in(s, address, range.size, FLYT_EXTENT_FREED);
     struct moment now = moment_now(s);

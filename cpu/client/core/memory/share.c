@@ -17,6 +17,7 @@
 #include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/device.h"
 #include "memory.h"
+#include "windows.h"
 #include "cpu/client/core/wire/state.h"
 
 struct imported {
@@ -168,6 +169,7 @@ int core_ipc_memory_close(uint64_t address)
         code = CORE_INVALID_VALUE;
     } else if (!--imported->opened) {
         address_remove(CORE_DEVICE_MEMORY, address, NULL);
+        windows_end_in(address, imported->chunk.size);
         code = memory_settle(NULL);
         import_end(imported);
     }

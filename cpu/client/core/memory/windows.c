@@ -9,8 +9,12 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "cpu/client/core/api_comm.h"
 #include "cpu/client/core/api_errors.h"
+#include "cpu/client/core/memory/memory.h"
+#include "cpu/client/core/stream/context.h"
 #include "cpu/client/core/wire/wire.h"
+#include "cpu/common/cancel.h"
 #include "cpu/common/list.h"
 
 enum { LOOK_FIRST_NS = 50 * 1000, LOOK_LAST_NS = 5 * 1000 * 1000 };
@@ -61,19 +65,43 @@ void windows_forget(const struct client_session *session, uint32_t comm, uint32_
     pthread_mutex_unlock(&lock);
 }
 
-/* One that lies in the range, which is forgotten. False: there is none. */
-static bool take(uint64_t address, uint64_t size, struct client_window *copy)
+/* Memory that is to be free: a range, or what ends with a context. */
+struct freed {
+    uint64_t address, size;
+    const core_context *context;
+};
+
+/* Memory of pools ends with the primary context of their device. */
+static bool ends_with(const core_context *c, const struct client_window *window)
 {
-    bool found = false;
+    struct core_range range;
+    for (uint64_t at = window->address; at - window->address < window->size; at = range.base + range.size)
+        if (!address_lookup_at(window->session, at, &range))
+            return false;
+        else if (range.context == c || (address_is_pooled(&range) && c->primary && range.device == c->device))
+            return true;
+    return false;
+}
+
+static bool is_in(const struct freed *freed, const struct client_window *window)
+{
+    if (freed->context)
+        return ends_with(freed->context, window);
+    return window->address < freed->address + freed->size && freed->address < window->address + window->size;
+}
+
+/* One that lies there, which is forgotten. False: there is none. */
+static bool take(const struct freed *freed, struct client_window *copy)
+{
+    struct client_window *found = NULL;
     pthread_mutex_lock(&lock);
     for (struct list *one = list_first(&windows); one && !found; one = list_next(&windows, one)) {
         struct client_window *window = LIST_OBJECT(one, struct client_window, of_all);
-        found = window->address < address + size && address < window->address + window->size;
-        if (!found)
-            continue;
-        *copy = *window;
-        forget(window);
-        break;
+        found = is_in(freed, window) ? window : NULL;
+    }
+    if (found) {
+        *copy = *found;
+        forget(found);
     }
     pthread_mutex_unlock(&lock);
     return found;
@@ -97,9 +125,19 @@ static void end(const struct client_window *window)
     }
 }
 
-void windows_end_in(uint64_t address, uint64_t size)
+static void end_all(const struct freed *freed)
 {
     struct client_window window;
-    while (atomic_load(&count) && take(address, size, &window))
+    while (atomic_load(&count) && take(freed, &window))
         end(&window);
+}
+
+void windows_end_in(uint64_t address, uint64_t size) { end_all(&(struct freed){ .address = address, .size = size }); }
+
+void windows_end_with(const core_context *c) { end_all(&(struct freed){ .context = c }); }
+
+void core_windows_end(uint64_t address, uint64_t size)
+{
+    CANCEL_DEFERRED;
+    windows_end_in(address, size);
 }

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cpu/client/core/api_session.h"
+
 struct client_session;
 
 /* Communicators have the numbers of the protocol here. The server has this window. False: there is no memory. */
@@ -15,5 +17,7 @@ void windows_forget(const struct client_session *, uint32_t comm, uint32_t numbe
 int window_remove(struct client_session *, uint32_t comm, uint32_t number);
 /* Before memory is freed: behind it no rank puts into a window there. Waits for bytes that come. */
 void windows_end_in(uint64_t address, uint64_t size);
+/* The same of memory that ends with a context, which may be of a communicator in another context: that of pools. */
+void windows_end_with(const core_context *);
 
 #endif

@@ -25,6 +25,7 @@
 #include "cpu/client/core/wire/device.h"
 #include "kinds.h"
 #include "cpu/client/core/memory/memory.h"
+#include "cpu/client/core/memory/windows.h"
 #include "cpu/client/core/stream/move.h"
 #include "cpu/client/core/stream/pending.h"
 #include "cpu/client/core/stream/early_return.h"
@@ -322,11 +323,13 @@ static int end(core_context *c, uint32_t procedure)
 }
 
 /* Before the lock is taken: the server waits for the work too, but knows nothing of copies that functions of ours
-   will yet send (copy.c), nor of those in streams of other contexts that name this one's memory. */
+   will yet send (copy.c), nor of those in streams of other contexts that name this one's memory. Behind the work no rank
+   puts into its memory. */
 static void settle(core_context *c)
 {
     if (!atomic_load(&c->session->sticky) && atomic_load(&c->live) == CONTEXT_MADE)
         session_several() ? memory_settle(c) : context_settle(c);
+    windows_end_with(c);
 }
 
 /* Behind a kernel's fault the reset succeeds, and the context has ended. It cannot be made again: the fault stays. */
