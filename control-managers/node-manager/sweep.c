@@ -46,6 +46,7 @@ struct sweep {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool started, ending;       /* ending: with the lock */
+    bool ended;                 /* the thread does no more, and signals `changed` */
     bool added;                 /* something was moved to .removed */
     bool look, looked;          /* `seen` is the sweeper's while look is set; looked: the answers are there */
     atomic_bool hurry;          /* as ending, without the lock */
@@ -208,6 +209,8 @@ static void *sweep_thread(void *context)
         }
         more |= sweep->added;
     }
+    sweep->ended = true;
+    pthread_cond_signal(&sweep->changed);
     pthread_mutex_unlock(&sweep->lock);
     return NULL;
 }
@@ -252,18 +255,27 @@ int sweep_open(struct node_manager *node, sweep_look_at *look_at, char *error)
     return 0;
 }
 
+/* Waits with the lock until the thread has ended, or too long; then the next node manager goes on. */
+static void wait_for_end(struct sweep *sweep)
+{
+    struct timespec until = clock_timespec(clock_now() + END_MS * CLOCK_NS_PER_MS);
+    int failure = 0;
+    while (!sweep->ended && failure == 0)
+        failure = pthread_cond_clockwait(&sweep->changed, &sweep->lock, CLOCK_MONOTONIC, &until);
+    atomic_store(&sweep->hurry, true);
+}
+
 void sweep_close(struct node_manager *node)
 {
     struct sweep *sweep = node->sweep;
     if (!sweep)
         return;
-    pthread_mutex_lock(&sweep->lock);
-    sweep->ending = true;
-    pthread_cond_signal(&sweep->changed);
-    pthread_mutex_unlock(&sweep->lock);
-    struct timespec until = clock_timespec(clock_now() + END_MS * CLOCK_NS_PER_MS);
-    if (sweep->started && pthread_clockjoin_np(sweep->thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
-        atomic_store(&sweep->hurry, true); /* the next node manager goes on */
+    if (sweep->started) {
+        pthread_mutex_lock(&sweep->lock);
+        sweep->ending = true;
+        pthread_cond_signal(&sweep->changed);
+        wait_for_end(sweep);
+        pthread_mutex_unlock(&sweep->lock);
         pthread_join(sweep->thread, NULL);
     }
     pthread_cond_destroy(&sweep->changed);
