@@ -151,6 +151,8 @@ static const struct { const char *text; uint8_t operation; } operations[] = {
     { "cvt.rmi.f32.f32", EXEC_STRAIGHT_RMI_F32 },     { "cvt.rpi.s32.f32", EXEC_STRAIGHT_RPI_S32 },
     { "cvt.rpi.u32.f32", EXEC_STRAIGHT_RPI_U32 },     { "cvt.rpi.f32.f32", EXEC_STRAIGHT_RPI_F32 },
     { "cvt.f32.f16", EXEC_STRAIGHT_CVT_F32_F16 },     { "cvt.rn.f16.f32", EXEC_STRAIGHT_CVT_F16_F32 },
+    { "div.u32", EXEC_STRAIGHT_DIV_U32 },             { "div.s32", EXEC_STRAIGHT_DIV_S32 },
+    { "rem.u32", EXEC_STRAIGHT_REM_U32 },             { "rem.s32", EXEC_STRAIGHT_REM_S32 },
 };
 
 /* What setp does beside the comparison, which `kind` says. */

@@ -176,6 +176,8 @@ static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVM
         return double_operation(c, i, s);
     if (k >= EXEC_STRAIGHT_RNI_S32 && k <= EXEC_STRAIGHT_CVT_F16_F32)
         return float_conversion(c, k, s[0]);
+    if (k >= EXEC_STRAIGHT_DIV_U32 && k <= EXEC_STRAIGHT_REM_S32)
+        return division(c, i, s);
     if (k == EXEC_STRAIGHT_SELP_32 || k == EXEC_STRAIGHT_SELP_64)
         return LLVMBuildSelect(b, lanes_of(c, predicate_read(c, i->in, i->in_flip)), s[0], s[1], "");
     LLVMValueRef result = conversion(c, k, s[0]);

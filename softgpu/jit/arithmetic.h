@@ -16,6 +16,8 @@ LLVMRealPredicate float_predicate(unsigned number);
 LLVMValueRef integer_operation(struct compiler *, const struct exec_insn *, LLVMValueRef *s);
 /* conversions.c: from f32 and f16 */
 LLVMValueRef float_conversion(struct compiler *, uint8_t operation, LLVMValueRef bits);
+/* divisions.c: of 32 bits */
+LLVMValueRef division(struct compiler *, const struct exec_insn *, LLVMValueRef *s);
 /* doubles.c */
 LLVMValueRef double_operation(struct compiler *, const struct exec_insn *, LLVMValueRef *s);
 

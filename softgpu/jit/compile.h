@@ -15,6 +15,7 @@
  *   arithmetic.c  what it becomes
  *   conversions.c from f32 to others
  *   doubles.c     that of f64
+ *   divisions.c   quotients and remainders of integers
  *   integers.c    and of integers and bits
  *   functions.c   other arithmetic: calls of the interpreter's functions
  *   exchanges.c   shuffles and votes of a full warp

@@ -67,6 +67,7 @@ static const struct arithmetic_form forms[EXEC_STRAIGHT_COUNT] = {
     IS(RNI_U32) = OF1, IS(RZI_U32) = OF1, IS(RMI_U32) = OF1, IS(RPI_U32) = OF1,
     IS(RNI_F32) = OF1, IS(RZI_F32) = OF1, IS(RMI_F32) = OF1, IS(RPI_F32) = OF1, IS(CVT_F32_F16) = OF1,
     IS(CVT_F16_F32) = OF1,
+    IS(DIV_U32) = OF2, IS(DIV_S32) = OF2, IS(REM_U32) = OF2, IS(REM_S32) = OF2,
     IS(CVT_F64_S32) = { ROW_64, { ROW_32 }, false }, IS(CVT_F64_U32) = { ROW_64, { ROW_32 }, false },
 };
 

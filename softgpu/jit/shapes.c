@@ -85,7 +85,7 @@ static bool is_simple(uint8_t k)
     case IS(OR_32): case IS(OR_64): case IS(XOR_32): case IS(XOR_64): case IS(NOT_32): case IS(NEG_32): case IS(NEG_64):
     case IS(MIN_S32): case IS(MAX_S32): case IS(MIN_U32): case IS(MAX_U32): case IS(MUL_WIDE_U32):
     case IS(MUL_WIDE_S32): case IS(MAD_WIDE_U32): case IS(MAD_WIDE_S32): case IS(EXTEND_U32): case IS(EXTEND_S32):
-    case IS(CUT_64):
+    case IS(CUT_64): case IS(DIV_U32): case IS(DIV_S32): case IS(REM_U32): case IS(REM_S32):
         return true;
     default: return false;
     }

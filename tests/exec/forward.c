@@ -88,7 +88,8 @@ static size_t other_line(char *to, size_t size)
         "mul.lo.s64 a5, a4, a5;", "cvt.u32.u64 r12, a4;", "ex2.approx.ftz.f32 f5, f4;", "div.u32 r13, r12, r9;",
         "add.cc.u32 r12, r12, r9; addc.u32 r13, r13, 0;", "mov.u32 r13, %ctaid.x;", "mov.u32 r12, %tid.y;",
         "mov.b64 a4, {r12, r13};", "cvt.u16.u32 h4, r13;", "min.u32 r13, r13, 1000;", "popc.b32 r12, r13;",
-        "mov.u32 r12, %nctaid.y;", "mov.u32 r13, %ntid.x;",
+        "mov.u32 r12, %nctaid.y;", "mov.u32 r13, %ntid.x;", "div.u32 r13, r12, r2;", "rem.s32 r12, r13, r10;",
+        "div.s32 r12, r9, -7;", "rem.u32 r13, r2, r10;", "div.u32 r12, r13, %ctaid.x;", "addc.u32 r13, %ctaid.x, 1;",
     };
     return (size_t)snprintf(to, size, "%s\n", texts[any(sizeof texts / sizeof *texts)]);
 }
