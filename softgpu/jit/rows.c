@@ -414,8 +414,10 @@ static void reload(struct compiler *c, exec_source at)
 
 LLVMValueRef row_in_frame(struct compiler *c, exec_source at)
 {
+    LLVMValueRef special = whole_special(c, at);
     flush(c, at);
-    c->whole.refused |= whole_special(c, at) != NULL; /* no row has it */
+    if (special) /* the warp's row still is that of another block */
+        store_to(c, splat(c, special), place_of(c, at), align_of(ROW_32));
     return (at & 3) == EXEC_BASE_ABSOLUTE ? constant_64(c, at) : place_of(c, at);
 }
 

@@ -77,7 +77,8 @@ LLVMValueRef whole_special(const struct compiler *c, exec_source at)
 {
     const exec_source first = offsetof(struct exec_warp, special), place = at & ~(exec_source)3,
                       row = (place - first) / sizeof(uint32_t[SG_LANES]);
-    return c->wish->whole && place >= first && row < EXEC_ROW_COUNT ? c->whole.shared[row] : NULL;
+    const bool special = (at & 3) == EXEC_BASE_WARP && place >= first && row < EXEC_ROW_COUNT;
+    return c->wish->whole && special ? c->whole.shared[row] : NULL;
 }
 
 /* The number of the access's span; EXEC_SPANS: it has none. */
