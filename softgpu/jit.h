@@ -48,7 +48,7 @@ struct sg_jit_wish {
     bool entry;                       /* the function is the kernel itself */
     bool counted;                     /* the code counts its instructions in exec_warp.compiled */
     struct sg_jit_places *places;     /* not NULL: code for some lanes, whose places are filled in */
-    bool whole;                       /* code for whole blocks, of united warps: it is a sg_jit_whole */
+    bool whole;                       /* code for whole blocks: it is a sg_jit_whole */
     /* Of code for whole blocks. begin: sets the warp up, as the interpreter wants it; lanes that are not among these
        stand before `others`. find: fills in the block's
        span; false: so many bytes at the address may not be touched so (enum sg_rights). */

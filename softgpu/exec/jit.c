@@ -114,6 +114,11 @@ static uint64_t now(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+static bool is_whole(const struct exec_region *r, const struct exec_compiled *x)
+{
+    return x == &r->whole[0] || x == &r->whole[1];
+}
+
 static void compile(struct exec_compiled *x)
 {
     struct exec_region *r = (struct exec_region *)(uintptr_t)x->region;
@@ -121,11 +126,11 @@ static void compile(struct exec_compiled *x)
                                       .count = r->function->insn_count,
                                       .head = r->head,
                                       .avx512 = sg_cpu_level() == SG_CPU_V4,
-                                      .united = x == &r->full[1] || x == &r->whole,
+                                      .united = x == &r->full[1] || x == &r->whole[1],
                                       .entry = r->function->ptx->is_entry,
                                       .counted = exec_callbacks_counted,
                                       .places = x == &r->some ? &r->places : NULL,
-                                      .whole = x == &r->whole,
+                                      .whole = is_whole(r, x),
                                       .begin = exec_parted_begin,
                                       .find = exec_span_find,
                                       .step = exec_parted_step };
@@ -201,7 +206,7 @@ static sg_jit_code *count(struct exec_region *r, struct exec_compiled *x, const 
     unsigned runs = atomic_load_explicit(&x->runs, memory_order_relaxed);
     if (runs == ASKED)
         return NULL;
-    if (runs + 1 < (jit.mode == JIT_ALWAYS ? 1 : x == &r->whole ? OFTEN_BLOCKS : OFTEN)) {
+    if (runs + 1 < (jit.mode == JIT_ALWAYS ? 1 : is_whole(r, x) ? OFTEN_BLOCKS : OFTEN)) {
         atomic_store_explicit(&x->runs, runs + 1, memory_order_relaxed);
         return NULL;
     }
@@ -222,11 +227,11 @@ sg_jit_code *exec_region_count(struct exec_warp *w, const struct exec_insn *i, b
     return count(r, some ? &r->some : &r->full[w->united], w->frame->function, i);
 }
 
-sg_jit_whole *exec_region_whole(struct exec_region *r, const struct exec_function *entry)
+sg_jit_whole *exec_region_whole(struct exec_region *r, const struct exec_function *entry, bool in_line)
 {
-    sg_jit_code *code = atomic_load_explicit(&r->whole.code, memory_order_acquire);
+    sg_jit_code *code = atomic_load_explicit(&r->whole[in_line].code, memory_order_acquire);
     if (!code && jit.whole)
-        code = count(r, &r->whole, entry, entry->insns);
+        code = count(r, &r->whole[in_line], entry, entry->insns);
     return (sg_jit_whole *)(void (*)(void))code;
 }
 
@@ -272,25 +277,30 @@ static void forget(struct exec_compiled *x)
         pthread_cond_wait(&jit.changed, &jit.lock);
 }
 
+static void free_code(struct exec_compiled *x)
+{
+    if (x->made)
+        jit.library->free(x->made);
+}
+
 void exec_regions_free(struct exec_region *list)
 {
     if (!list)
         return;
     pthread_mutex_lock(&jit.lock);
     for (struct exec_region *r = list; r; r = r->next) {
-        forget(&r->full[0]);
-        forget(&r->full[1]);
+        for (unsigned k = 0; k < 2; k++) {
+            forget(&r->full[k]);
+            forget(&r->whole[k]);
+        }
         forget(&r->some);
-        forget(&r->whole);
     }
     pthread_mutex_unlock(&jit.lock);
     for (struct exec_region *r = list; r; r = r->next) {
-        for (unsigned k = 0; k < 2; k++)
-            if (r->full[k].made)
-                jit.library->free(r->full[k].made);
-        if (r->some.made)
-            jit.library->free(r->some.made);
-        if (r->whole.made)
-            jit.library->free(r->whole.made);
+        for (unsigned k = 0; k < 2; k++) {
+            free_code(&r->full[k]);
+            free_code(&r->whole[k]);
+        }
+        free_code(&r->some);
     }
 }

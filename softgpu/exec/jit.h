@@ -25,7 +25,7 @@ struct exec_compiled {
 struct exec_region {
     struct exec_compiled full[2];     /* for all 32 lanes; [1]: of warps that are united */
     struct exec_compiled some;        /* for some */
-    struct exec_compiled whole;       /* for blocks: a sg_jit_whole */
+    struct exec_compiled whole[2];    /* for blocks: a sg_jit_whole; [1]: of warps that are in line */
     struct sg_jit_places places;      /* of `some`, once it has code */
     const struct exec_function *function;
     uint32_t head;
@@ -39,9 +39,9 @@ bool exec_jit_on(void);
 void exec_jit_tell(void (*say)(const char *));
 /* Of an insn of EXEC_STRAIGHT_REGION that has no code: counts a run. The code, if there is some now. */
 sg_jit_code *exec_region_count(struct exec_warp *, const struct exec_insn *, bool some);
-/* The code for whole blocks of a kernel, of whose entry the region is the first; NULL: there is none, and the block
-   that has asked is counted. */
-sg_jit_whole *exec_region_whole(struct exec_region *, const struct exec_function *entry);
+/* The code for whole blocks of a kernel, of whose entry the region is the first, for blocks whose warps are in line or
+   not; NULL: there is none, and the block that has asked is counted. */
+sg_jit_whole *exec_region_whole(struct exec_region *, const struct exec_function *entry, bool in_line);
 /* The code of the region at `head` has ended before the instruction i. true: lanes part there, and code for some lanes
    has gone on. */
 bool exec_region_part(struct exec_warp *, const struct exec_insn *head, const struct exec_insn *i);

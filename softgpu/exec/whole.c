@@ -15,9 +15,7 @@
 struct exec_region *exec_whole_of(const sg_grid *g)
 {
     const struct exec_insn *i = g->entry->insns;
-    const uint32_t *n = g->launch.block;
-    const bool in_line = n[0] % SG_LANES == 0 || (n[1] == 1 && n[2] == 1);
-    return i->straight != EXEC_STRAIGHT_REGION || !in_line || g->threads_per_block < SG_LANES || g->cluster_size > 1 ||
+    return i->straight != EXEC_STRAIGHT_REGION || g->threads_per_block < SG_LANES || g->cluster_size > 1 ||
                    g->engine->chaos || sg_check || g->kernel->has_barriers || g->kernel->has_cluster_barriers
                ? NULL
                : (struct exec_region *)(uintptr_t)i->extra;
@@ -65,7 +63,7 @@ static void count(struct exec_block *b)
 
 uint32_t exec_whole_run(struct exec_block *b, uint32_t *started)
 {
-    sg_jit_whole *code = exec_region_whole(b->grid->whole, b->grid->entry);
+    sg_jit_whole *code = exec_region_whole(b->grid->whole, b->grid->entry, b->warps[0].in_line);
     const uint32_t full = b->grid->threads_per_block / SG_LANES;
     *started = 0;
     if (!code || (!b->clean && !make_ready(b)))

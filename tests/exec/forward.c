@@ -173,14 +173,20 @@ static struct launch any_launch(unsigned char *memory)
 {
     static const uint32_t lines[] = { 32, 64, 96, 128, 256, 80, 33, 1024 }, rows[] = { 32, 64, 128 };
     struct launch l = { .shape = { .grid = { 1 + any(6), 1, 1 }, .block = { lines[any(8)], 1, 1 } } };
-    if (any(2)) {
+    if (!any(4)) { /* a warp has threads of several lines */
+        static const uint32_t short_lines[] = { 16, 8, 20, 48, 1 };
+        l.shape.grid[1] = 1 + any(3);
+        l.shape.block[0] = short_lines[any(5)];
+        l.shape.block[1] = 2 + any(15);
+        l.shape.block[2] = 1 + any(2);
+    } else if (any(2)) {
         l.shape.grid[1] = 1 + any(3);
         l.shape.block[0] = rows[any(3)];
         l.shape.block[1] = 1 + any(4);
     }
     /* All blocks have room at once. Then they run in their order, so that what one reads of another is known. */
-    const unsigned room = gpu_limits()->sm_count * sg_occupancy(gpu_limits(), gpu_kernel("k"),
-                                                                l.shape.block[0] * l.shape.block[1], 0);
+    const uint32_t *n = l.shape.block;
+    const unsigned room = gpu_limits()->sm_count * sg_occupancy(gpu_limits(), gpu_kernel("k"), n[0] * n[1] * n[2], 0);
     if (l.shape.grid[0] * l.shape.grid[1] > room)
         l.shape.grid[1] = 1;
     if (l.shape.grid[0] > room)
@@ -248,6 +254,56 @@ EXEC_TEST(kernels_without_loops_are_as_the_interpreter_runs_them)
         gpu_reset();
     }
     assert_true(faults[0] > kernels && faults[1] > kernels / 4);
+}
+
+/* ---- a divisor that all lanes share ---- */
+
+static const char divides[] =
+    ".visible .entry k(.param .u64 data, .param .u32 count, .param .u32 by)\n{\n"
+    ".reg .pred p<2>; .reg .b32 r<16>; .reg .b64 a<8>;\n"
+    "ld.param.u64 a0, [data]; ld.param.u32 r2, [by]; mov.u32 r3, %tid.x; mov.u32 r4, %ctaid.x; mov.u32 r5, %ntid.x;\n"
+    "mad.lo.u32 r3, r4, r5, r3; mul.wide.u32 a1, r3, 20; add.s64 a0, a0, a1; ld.global.u32 r6, [a0];\n"
+    "div.u32 r7, r6, r2; rem.u32 r8, r6, r2; div.s32 r9, r6, r2; rem.s32 r10, r6, r2;\n"
+    "st.global.u32 [a0+4], r7; st.global.u32 [a0+8], r8; st.global.u32 [a0+12], r9; st.global.u32 [a0+16], r10;\n"
+    "ret;\n}\n";
+
+/* Around whole quotients, and any. */
+static uint32_t dividend(uint32_t by)
+{
+    static const uint32_t some[] = { 0, 1, 0x7fffffff, 0x80000000, 0x80000001, UINT32_MAX };
+    return any(8) == 0 ? some[any(6)] : any(4) ? by * any(UINT32_MAX) + any(3) - 1 : any(UINT32_MAX);
+}
+
+static void divide(uint32_t by)
+{
+    enum { VALUES = 512 };
+    static uint32_t *data;
+    const struct gpu_shape shape = { .grid = { VALUES / 128, 1, 1 }, .block = { 128, 1, 1 } };
+    data = gpu_alloc(20 * VALUES);
+    for (unsigned k = 0; k < VALUES; k++)
+        data[5 * k] = dividend(by);
+    const uint64_t arguments[3] = { ARG(data), VALUES, by };
+    assert_int_equal(gpu_launch("k", &shape, 3, arguments, 60), CUDA_SUCCESS);
+    for (unsigned k = 0; k < VALUES; k++) {
+        const uint32_t a = data[5 * k];
+        const int64_t x = (int32_t)a, y = (int32_t)by;
+        const uint32_t wanted[4] = { by ? a / by : UINT32_MAX, by ? a % by : UINT32_MAX,
+                                     (uint32_t)(by ? x / y : -1), (uint32_t)(by ? x % y : -1) };
+        for (unsigned n = 0; n < 4; n++)
+            if (data[5 * k + 1 + n] != wanted[n])
+                fail_msg("%u and %u: result %u is %u, not %u", a, by, n, data[5 * k + 1 + n], wanted[n]);
+    }
+}
+
+EXEC_TEST(quotients_by_one_divisor_are_exact)
+{
+    static const uint32_t some[] = { 0, 1, 2, 3, 7, 10, 49, 641, 65535, 65537, 0x7fffffff, 0x80000000, 0x80000001,
+                                     0xfffffffe, UINT32_MAX };
+    gpu_load(divides);
+    for (unsigned k = 0; k < sizeof some / sizeof *some; k++)
+        divide(some[k]);
+    for (unsigned k = 0; k < 100; k++)
+        divide(any(UINT32_MAX) >> any(31));
 }
 
 int main(void) { return unit_run(before, exec_teardown); }
