@@ -1,6 +1,6 @@
 # Unit tests of the executor, through softgpu/engine.h. Each file of EXEC_TEST_NAMES is one program.
 EXEC_TEST_NAMES := attributes basic blocks calls carries children clusters faults forward fragments fused grids litmus \
-                   matrix meeting memory nonsense pointers progress tensors textures warps wgmma whole
+                   matrix meeting memory nonsense pointers products progress tensors textures warps wgmma whole
 EXEC_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/exec-,$(EXEC_TEST_NAMES))
 EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c tests/exec/record.c)
 # Some again with turns of random length and order, on more threads than cores, and without vector instructions.
