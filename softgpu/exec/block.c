@@ -26,13 +26,15 @@ enum { TURN = 4096, SLICE = 512, STEP = 16 };
 /* A block whose warps did not run through more than a few times in a hundred does not try it any more. */
 enum { STOPPED_MORE = 32, STOPPED_MOST = 256 };
 enum { SHARED_UNIT = 128 }; /* of shared memory, since compute capability 8.0 */
+enum { LOCAL_REST = 64 };   /* bytes behind local memory: compiled code moves so many at once (softgpu/jit/locals.c) */
 
 /* A GPU takes local memory of its own memory; ours is the host's, and so has the same bound. */
 static bool local_take(struct exec_block *b, size_t size)
 {
     sg_engine *e = b->grid->engine;
     size_t held = atomic_fetch_add(&e->local_held, size) + size;
-    b->local = size && !(e->limits.local_memory && held > e->limits.local_memory) ? exec_zeroed(64, size) : NULL;
+    b->local = size && !(e->limits.local_memory && held > e->limits.local_memory) ? exec_zeroed(64, size + LOCAL_REST)
+                                                                                  : NULL;
     if (size && !b->local) {
         atomic_fetch_sub(&e->local_held, size);
         return false;

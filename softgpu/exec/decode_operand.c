@@ -132,7 +132,10 @@ static int variable_value(struct exec_decoder *d, const struct ptx_operand *o, e
         return decode_constant(d, address, SG_CELL_64, out);
     uint32_t row = decode_temp(d);
     *out = row | EXEC_BASE_FRAME;
-    return decode_put(d, (struct exec_insn){ .run = exec_run_local_address, .d = row, .offset = (int64_t)address });
+    return decode_put(d, (struct exec_insn){ .run = exec_run_local_address,
+                                             .d = row,
+                                             .offset = (int64_t)address,
+                                             .known = EXEC_STRAIGHT_LOCAL_ADDRESS });
 }
 
 static int special_value(struct exec_decoder *d, const struct ptx_operand *o, exec_source *out, enum ptx_type *type)

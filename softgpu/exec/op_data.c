@@ -274,6 +274,7 @@ static int decode_cvta(struct exec_decoder *d)
         return decode_error(d, "generic addresses have 64 bits");
     if (space == PTX_SPACE_SHARED || space == PTX_SPACE_LOCAL) {
         n.run = run_cvta;
+        n.known = EXEC_STRAIGHT_CVTA;
         n.kind = 1;
         n.offset =
             to ? 0 : (int64_t)EXEC_WINDOW_BASE(space == PTX_SPACE_SHARED ? EXEC_WINDOW_SHARED : EXEC_WINDOW_LOCAL);

@@ -22,6 +22,8 @@
  *   access.c      accesses of memory: the usual case inline
  *   steps.c       where it is known how far lanes are apart
  *   vectors.c     vectors of global memory: elements change places
+ *   locals.c      local memory and parameters of calls
+ *   gather.c      rows from memory whose lanes are anywhere
  *   atomics.c     atomic operations on shared and global memory
  *   matrix.c      matrices that a full warp holds
  *   lanes.c       and lane by lane in other cases; the interpreter does what is left
@@ -87,6 +89,10 @@ struct whole_code {
     bool refused;                     /* there is something in it that this kind of code has no way for */
 };
 
+/* Of the warp: where its local memory is; offsets below `end` exist; where the frame's begins. NULL: no access needs
+   them. */
+struct local_memory { LLVMValueRef memory, end, frame; };
+
 struct compiler {
     const struct sg_jit_wish *wish;
     bool *in_region;                  /* per instruction */
@@ -108,6 +114,7 @@ struct compiler {
     LLVMBasicBlockRef arrive[SG_JIT_PLACES];
     LLVMValueRef active;              /* variable: the lanes that run */
     LLVMValueRef lane_places, lane_cells, lane_vectors; /* variables of an access lane by lane */
+    struct local_memory local;
     LLVMValueRef call_rows, call_result, call_predicates; /* and of a call of softgpu/alu */
     LLVMValueRef rare;                /* branch weights: the second way is hardly ever taken */
     struct row_variable *rows;
@@ -321,6 +328,21 @@ void vector_store(struct compiler *, const struct exec_insn *, const LLVMValueRe
 /* From vectors of 128 bits to rows of `lanes` elements of 32 bits: each vector has a lane's four elements, or two
    lanes' pairs (elements: 2). */
 void vectors_to_rows(struct compiler *, LLVMValueRef *vectors, unsigned lanes, unsigned elements, LLVMValueRef *rows);
+
+/* locals.c */
+/* A load or store of local memory that has code. */
+bool local_is_known(const struct exec_insn *);
+/* The row that the load or store moves its element to or from: of so many bytes for each lane. */
+static inline enum row_bits local_bits(uint8_t bytes) { return bytes == 8 ? ROW_64 : ROW_32; }
+/* Loads what all accesses need, at the beginning of the code of a warp. */
+void locals_begin(struct compiler *);
+/* false: it is none. */
+bool emit_local(struct compiler *, const struct exec_insn *);
+/* An address of local memory as a value, or one that goes into a window. false: it is neither. */
+bool emit_address(struct compiler *, const struct exec_insn *);
+
+/* gather.c: a row of elements of 4 or 8 bytes, each so many bytes behind `base`; offsets are 32 bits, not negative. */
+LLVMValueRef gather(struct compiler *, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes);
 
 /* atomics.c: false: not one that is known here. */
 bool emit_atomic(struct compiler *, const struct exec_insn *);

@@ -214,7 +214,7 @@ static bool emit_pieces(struct compiler *c, const struct exec_insn *i)
 
 static bool lanewise(struct compiler *c, const struct exec_insn *i)
 {
-    return emit_arithmetic(c, i) || load_parameter(c, i) || emit_pieces(c, i);
+    return emit_arithmetic(c, i) || load_parameter(c, i) || emit_address(c, i) || emit_pieces(c, i);
 }
 
 /* The interpreter looks whether the warp has to halt, where it may have to. */
@@ -252,7 +252,7 @@ static void emit_one(struct compiler *c, uint32_t k)
     if (c->wish->whole && (access_is_shared(i) || atomic_is_known(i))) /* the next block wants it cleared */
         c->whole.refused = true;
     if (!emit_in_steps(c, k, leave_to, lanewise) && !lanewise(c, i) && !run_store_emit(c, i) && !emit_access(c, i) &&
-        !emit_logic(c, i) && !emit_exchange(c, i) && !emit_atomic(c, i) && !emit_matrix(c, i) &&
+        !emit_local(c, i) && !emit_logic(c, i) && !emit_exchange(c, i) && !emit_atomic(c, i) && !emit_matrix(c, i) &&
         !emit_function(c, i)) {
         c->whole.refused = true; /* each warp would have to be set up */
         rows_step(c, i);
@@ -336,6 +336,7 @@ bool emit_region(struct compiler *c, const char *name)
         return false;
     rows_begin(c);
     lanes_begin(c);
+    locals_begin(c);
     functions_begin(c);
     if (c->places)
         places_begin(c);

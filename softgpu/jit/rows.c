@@ -73,17 +73,38 @@ static void note_alu(struct compiler *c, const struct exec_insn *i)
         note_predicate(c, EXEC_PRED_CARRY, true);
 }
 
+static void note_local_address(struct compiler *c, const struct exec_insn *i)
+{
+    if (!(i->flags & EXEC_ADDRESS_UNIFORM))
+        note(c, i->s[0], i->flags & EXEC_ADDRESS_32 ? ROW_32 : ROW_64, false);
+}
+
 static void note_vector(struct compiler *c, const struct exec_insn *i)
 {
     const struct exec_vector *v = i->extra;
-    const bool load = i->known == EXEC_STRAIGHT_LOAD_VECTOR, known = exec_is_global_vector(i);
-    if (known)
+    const bool load = i->known == EXEC_STRAIGHT_LOAD_VECTOR, local = local_is_known(i),
+               known = local || exec_is_global_vector(i);
+    if (local)
+        note_local_address(c, i);
+    else if (known)
         note(c, i->s[0], ROW_64, false);
     for (unsigned k = 0; k < i->vector; k++)
         if (load && !v->sink[k])
             note(c, v->to[k] | EXEC_BASE_FRAME, bits_of_bytes(v->bytes[k]), true);
         else if (!load && known)
             note(c, v->from[k], bits_of_bytes(v->bytes[k]), false);
+}
+
+/* One that has no code, or one of local memory. */
+static void note_other_access(struct compiler *c, const struct exec_insn *i)
+{
+    if (i->known == EXEC_STRAIGHT_LOAD)
+        note(c, i->d | EXEC_BASE_FRAME, bits_of_bytes(i->kind), true);
+    if (!local_is_known(i))
+        return;
+    note_local_address(c, i);
+    if (i->known == EXEC_STRAIGHT_STORE)
+        note(c, i->s[1], bits_of_bytes(i->kind), false);
 }
 
 static void note_pieces(struct compiler *c, const struct exec_insn *i)
@@ -205,7 +226,12 @@ static void note_instruction(struct compiler *c, const struct exec_insn *i)
     case EXEC_STRAIGHT_MATRIX: note_matrix(c, i); break;
     case EXEC_STRAIGHT_SPECIAL: note(c, i->d | EXEC_BASE_FRAME, bits_of_cell(i->cell), true); break;
     case EXEC_STRAIGHT_SPLIT: case EXEC_STRAIGHT_JOIN: note_pieces(c, i); break;
-    case EXEC_STRAIGHT_LOAD: note(c, i->d | EXEC_BASE_FRAME, bits_of_bytes(i->kind), true); break;
+    case EXEC_STRAIGHT_LOAD: case EXEC_STRAIGHT_STORE: note_other_access(c, i); break;
+    case EXEC_STRAIGHT_LOCAL_ADDRESS: note(c, i->d | EXEC_BASE_FRAME, ROW_64, true); break;
+    case EXEC_STRAIGHT_CVTA:
+        note(c, i->s[0], ROW_64, false);
+        note(c, i->d | EXEC_BASE_FRAME, ROW_64, true);
+        break;
     case EXEC_STRAIGHT_LOAD_VECTOR: case EXEC_STRAIGHT_STORE_VECTOR: note_vector(c, i); break;
     default:
         if (access_bits(i))

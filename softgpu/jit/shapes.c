@@ -143,6 +143,12 @@ static struct row_shape moved(const struct exec_insn *i, const struct arithmetic
     }
 }
 
+/* Of a result that lane 0 says all about if all lanes of the source are the same. */
+static struct row_shape same_in_all(struct row_shape source)
+{
+    return source.kind == SHAPE_STEPS && !source.step ? source : any;
+}
+
 /* The shape of the one row that the instruction writes, if there is code for one lane. */
 static struct row_shape result_shape(const struct compiler *c, const struct exec_insn *i, const struct row_shape *rows)
 {
@@ -151,8 +157,10 @@ static struct row_shape result_shape(const struct compiler *c, const struct exec
     bool uniform = true, checked = false;
     if (i->straight == EXEC_STRAIGHT_GUARDED)
         return any;
-    if (i->known == IS(PARAM))
+    if (i->known == IS(PARAM) || i->known == IS(LOCAL_ADDRESS))
         return in_steps(0);
+    if (i->known == IS(CVTA))
+        return same_in_all(find_shape(c, rows, i->s[0], ROW_64));
     if (!form || !is_simple(i->known))
         return any;
     for (unsigned k = 0; k < 3; k++) {

@@ -1,0 +1,401 @@
+/*
+ * locals.c: loads and stores of local memory, in which parameters of calls are, too: bytes, halves and vectors as well.
+ *
+ * A thread's local memory is in pieces of 16 bytes, of which those of the warp's lanes are side by side (exec_local).
+ * Nobody else reads or writes it meanwhile: so each lane moves whole words, in which it changes what the instruction
+ * changes, and lanes that take no part may load theirs, too, and store what they have loaded. An access is one word of
+ * 4 or 8 bytes of each lane, or two.
+ *
+ * Where all lanes are at one offset, words are 16 bytes apart: a few large loads, whose words change places. Elsewhere
+ * each lane's is loaded by itself.
+ */
+#include "softgpu/exec/fused.h"
+#include "softgpu/jit/compile.h"
+
+/* OFFSET_MOST: larger ones, and places of the warp's memory that would not fit in 31 bits, are the interpreter's. */
+enum { PIECE = 16, OFFSET_MOST = 1 << 26, WORDS_MOST = 2 };
+
+static unsigned bytes_of(const struct exec_insn *i) { return i->size * i->vector; }
+static bool is_store(const struct exec_insn *i)
+{
+    return i->known == EXEC_STRAIGHT_STORE || i->known == EXEC_STRAIGHT_STORE_VECTOR;
+}
+static bool is_vector(const struct exec_insn *i)
+{
+    return i->known == EXEC_STRAIGHT_LOAD_VECTOR || i->known == EXEC_STRAIGHT_STORE_VECTOR;
+}
+/* Bytes of the register of an element. */
+static unsigned register_of(const struct exec_insn *i, unsigned k)
+{
+    const struct exec_vector *v = i->extra;
+    return is_vector(i) ? v->bytes[k] : i->kind;
+}
+
+bool local_is_known(const struct exec_insn *i)
+{
+    const bool access = i->known == EXEC_STRAIGHT_LOAD || i->known == EXEC_STRAIGHT_STORE || is_vector(i),
+               fixed = i->flags & EXEC_ADDRESS_UNIFORM;
+    if (!access || i->space != PTX_SPACE_LOCAL || i->order != EXEC_RELAXED || i->flags & EXEC_POLL || i->size > 8 ||
+        bytes_of(i) > PIECE)
+        return false;
+    for (unsigned k = 0; k < i->vector; k++)
+        if (register_of(i, k) > 8)
+            return false;
+    return !fixed || (i->flags & EXEC_ADDRESS_FRAME && i->offset >= 0 && i->offset < OFFSET_MOST &&
+                      !(i->offset & (bytes_of(i) - 1)));
+}
+
+void locals_begin(struct compiler *c)
+{
+    LLVMBuilderRef b = c->builder;
+    bool any = false;
+    for (uint32_t k = 0; k < c->wish->count; k++)
+        any |= c->in_region[k] &&
+               (local_is_known(&c->wish->insns[k]) || c->wish->insns[k].known == EXEC_STRAIGHT_LOCAL_ADDRESS);
+    if (!any)
+        return;
+    LLVMValueRef grid = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, grid)), 8),
+                 size = load_from(c, c->i64, address_of(c, grid, offsetof(struct sg_grid, local_size)), 8),
+                 most = constant_64(c, OFFSET_MOST), small = LLVMBuildICmp(b, LLVMIntULT, size, most, ""),
+                 frame = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, frame)), 8);
+    LLVMValueRef end = LLVMBuildTrunc(b, LLVMBuildSelect(b, small, size, most, ""), c->i32, "");
+    c->local.memory = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, local)), 8);
+    c->local.end = LLVMBuildAnd(b, end, constant_32(c, ~(PIECE - 1u)), ""); /* of whole pieces */
+    c->local.frame = c->wish->entry
+                         ? constant_32(c, 0)
+                         : load_from(c, c->i32, address_of(c, frame, offsetof(struct exec_frame, local_base)), 4);
+}
+
+bool emit_address(struct compiler *c, const struct exec_insn *i)
+{
+    LLVMBuilderRef b = c->builder;
+    if (i->straight == EXEC_STRAIGHT_GUARDED)
+        return false;
+    if (i->known == EXEC_STRAIGHT_LOCAL_ADDRESS) {
+        LLVMValueRef base = LLVMBuildZExt(b, c->local.frame, c->i64, "");
+        row_put(c, i, i->d, ROW_64, splat(c, address_of(c, base, (uint64_t)i->offset)));
+        return true;
+    }
+    if (i->known != EXEC_STRAIGHT_CVTA)
+        return false;
+    LLVMValueRef low = LLVMBuildAnd(b, row_read(c, i->s[0], ROW_64), splat(c, constant_64(c, UINT32_MAX)), "");
+    row_put(c, i, i->d, ROW_64, LLVMBuildOr(b, low, splat(c, constant_64(c, (uint64_t)i->offset)), ""));
+    return true;
+}
+
+/* ---- where the lanes are ---- */
+
+/* The words of the lanes: behind `memory`; of all lanes at one offset, else NULL: the first byte, and bytes from there
+   to the first word; of each its first word. shift: bits in front of an element that is smaller than a word. */
+struct local_words {
+    unsigned bytes, count;
+    LLVMValueRef first, offsets, shift;
+    unsigned skip;
+};
+
+static void go_on_unless(struct compiler *c, LLVMValueRef wrong, LLVMBasicBlockRef step)
+{
+    LLVMBasicBlockRef right = block_new(c, "right");
+    branch_mostly(c, LLVMBuildNot(c->builder, wrong, ""), right, step);
+    LLVMPositionBuilderAtEnd(c->builder, right);
+}
+
+/* Is it not aligned, or behind the end? Of a number or a row. As the end and the size are powers of two or multiples of
+   16, an element that is aligned and begins before the end also ends before it. */
+static LLVMValueRef is_wrong(struct compiler *c, const struct exec_insn *i, LLVMValueRef offset, LLVMValueRef end)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMTypeRef type = LLVMTypeOf(offset);
+    LLVMValueRef low = constant_32(c, bytes_of(i) - 1u),
+                 odd = LLVMBuildAnd(b, offset, type == c->i32 ? low : splat(c, low), "");
+    return LLVMBuildOr(b, LLVMBuildICmp(b, LLVMIntNE, odd, LLVMConstNull(type), ""),
+                       LLVMBuildICmp(b, LLVMIntUGE, offset, type == c->i32 ? end : splat(c, end), ""), "");
+}
+
+/* Bits in front of the bytes in their word. Of a number or a row. */
+static LLVMValueRef shift_of(struct compiler *c, const struct exec_insn *i, LLVMValueRef offset)
+{
+    LLVMBuilderRef b = c->builder;
+    const bool one = LLVMTypeOf(offset) == c->i32;
+    LLVMValueRef within = constant_32(c, 3), eight = constant_32(c, 3);
+    if (bytes_of(i) >= 4)
+        return NULL;
+    return LLVMBuildShl(b, LLVMBuildAnd(b, offset, one ? within : splat(c, within), ""), one ? eight : splat(c, eight),
+                        "");
+}
+
+/* offset: of all lanes, in the thread's memory. known: it counts from the frame by so many bytes that lie in one piece
+   with the frame's first; else PIECE. */
+static void place_one(struct compiler *c, const struct exec_insn *i, LLVMValueRef offset, unsigned known,
+                      struct local_words *w)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef wide = LLVMBuildZExt(b, offset, c->i64, ""),
+                 piece = LLVMBuildAnd(b, wide, constant_64(c, ~(uint64_t)(PIECE - 1)), "");
+    w->first = LLVMBuildAdd(b, c->local.memory, LLVMBuildMul(b, piece, constant_64(c, SG_LANES), ""), "");
+    w->skip = known < PIECE ? known & ~3u : 0;
+    if (known == PIECE)
+        w->first = LLVMBuildAdd(b, w->first, LLVMBuildAnd(b, wide, constant_64(c, PIECE - 4), ""), "");
+    w->shift = shift_of(c, i, offset);
+    if (w->shift)
+        w->shift = splat(c, w->shift);
+}
+
+static void place_each(struct compiler *c, const struct exec_insn *i, LLVMValueRef offsets, struct local_words *w)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef lane[SG_LANES];
+    for (unsigned l = 0; l < SG_LANES; l++)
+        lane[l] = constant_32(c, l * PIECE);
+    LLVMValueRef piece = LLVMBuildAnd(b, offsets, splat(c, constant_32(c, ~(PIECE - 1u))), ""),
+                 within = LLVMBuildAnd(b, offsets, splat(c, constant_32(c, PIECE - 4)), ""),
+                 at = LLVMBuildOr(b, LLVMBuildShl(b, piece, splat(c, constant_32(c, 5)), ""), within, "");
+    w->offsets = LLVMBuildOr(b, at, LLVMConstVector(lane, SG_LANES), "");
+    w->shift = shift_of(c, i, offsets);
+}
+
+/* The offsets in the thread's memory, of 32 bits, as the interpreter counts them. one: lane 0 says all. */
+static LLVMValueRef offsets_of(struct compiler *c, const struct exec_insn *i, bool one)
+{
+    LLVMBuilderRef b = c->builder;
+    const bool narrow = i->flags & EXEC_ADDRESS_32;
+    LLVMValueRef a = (one ? row_first_lane : row_read)(c, i->s[0], narrow ? ROW_32 : ROW_64),
+                 more = constant_32(c, (uint32_t)i->offset);
+    if (!narrow)
+        a = LLVMBuildTrunc(b, a, one ? c->i32 : c->row32, "");
+    if (i->flags & EXEC_ADDRESS_FRAME)
+        more = LLVMBuildAdd(b, c->local.frame, more, "");
+    return LLVMBuildAdd(b, a, one ? more : splat(c, more), "");
+}
+
+/* Goes on where the access is right, in `step` where not. lanes: that take part; NULL: all. */
+static void find(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef step,
+                 struct local_words *w)
+{
+    LLVMBuilderRef b = c->builder;
+    *w = (struct local_words){ .bytes = bytes_of(i) >= 8 ? 8 : 4, .count = bytes_of(i) == PIECE ? 2 : 1 };
+    if (i->flags & EXEC_ADDRESS_UNIFORM) {
+        LLVMValueRef offset = LLVMBuildAdd(b, c->local.frame, constant_32(c, (uint32_t)i->offset), "");
+        go_on_unless(c, LLVMBuildICmp(b, LLVMIntUGE, offset, c->local.end, ""), step);
+        place_one(c, i, offset, (unsigned)i->offset % PIECE, w);
+        return;
+    }
+    const struct row_shape shape = shape_of(c, i->s[0], i->flags & EXEC_ADDRESS_32 ? ROW_32 : ROW_64);
+    if (shape.kind == SHAPE_STEPS && !shape.step) {
+        LLVMValueRef offset = offsets_of(c, i, true);
+        go_on_unless(c, is_wrong(c, i, offset, c->local.end), step);
+        place_one(c, i, offset, PIECE, w);
+        return;
+    }
+    LLVMValueRef offsets = offsets_of(c, i, false);
+    if (lanes)
+        offsets = LLVMBuildSelect(b, lanes_spread(c, lanes, ROW_32), offsets, LLVMConstNull(c->row32), "");
+    LLVMValueRef wrong = LLVMBuildBitCast(b, is_wrong(c, i, offsets, c->local.end), c->i32, "");
+    go_on_unless(c, LLVMBuildICmp(b, LLVMIntNE, wrong, constant_32(c, 0), ""), step);
+    place_each(c, i, offsets, w);
+}
+
+/* ---- words at one offset ---- */
+
+/* Bytes of a register of the processor, which holds the pieces of a few lanes. */
+static unsigned group_of(const struct compiler *c) { return c->wish->avx512 ? 64 : 32; }
+static LLVMTypeRef word_type(const struct compiler *c, const struct local_words *w)
+{
+    return w->bytes == 8 ? c->i64 : c->i32;
+}
+
+static LLVMValueRef load_group(struct compiler *c, const struct local_words *w, unsigned g)
+{
+    LLVMTypeRef type = LLVMVectorType(word_type(c, w), group_of(c) / w->bytes);
+    return load_from(c, type, address_of(c, w->first, (uint64_t)g * group_of(c)), 4);
+}
+
+/* The place of a lane's word in a group. */
+static unsigned place_in(const struct local_words *w, unsigned lane, unsigned word)
+{
+    return (lane * PIECE + w->skip) / w->bytes + word;
+}
+
+static LLVMValueRef load_beside(struct compiler *c, const struct local_words *w, unsigned word)
+{
+    const unsigned lanes = group_of(c) / PIECE, groups = SG_LANES / lanes;
+    LLVMValueRef part[SG_LANES], which[SG_LANES];
+    for (unsigned l = 0; l < lanes; l++)
+        which[l] = constant_32(c, place_in(w, l, word));
+    for (unsigned g = 0; g < groups; g++) {
+        LLVMValueRef all = load_group(c, w, g);
+        part[g] =
+            LLVMBuildShuffleVector(c->builder, all, LLVMGetUndef(LLVMTypeOf(all)), LLVMConstVector(which, lanes), "");
+    }
+    return vectors_join(c, part, groups);
+}
+
+/* Puts the lanes of a group among what the group holds. */
+static void store_group(struct compiler *c, const struct local_words *w, unsigned g, unsigned word, LLVMValueRef row)
+{
+    const unsigned lanes = group_of(c) / PIECE, count = group_of(c) / w->bytes;
+    LLVMValueRef which[SG_LANES], from[SG_LANES], all = load_group(c, w, g);
+    for (unsigned k = 0; k < count; k++) {
+        which[k] = constant_32(c, k);
+        from[k] = LLVMGetUndef(c->i32);
+    }
+    for (unsigned l = 0; l < lanes; l++) {
+        const unsigned at = place_in(w, l, word);
+        from[at] = constant_32(c, g * lanes + l);
+        which[at] = constant_32(c, count + at);
+    }
+    LLVMValueRef spread =
+        LLVMBuildShuffleVector(c->builder, row, LLVMGetUndef(LLVMTypeOf(row)), LLVMConstVector(from, count), "");
+    store_to(c, LLVMBuildShuffleVector(c->builder, all, spread, LLVMConstVector(which, count), ""),
+             address_of(c, w->first, (uint64_t)g * group_of(c)), 4);
+}
+
+/* ---- words ---- */
+
+static LLVMValueRef load_word(struct compiler *c, const struct local_words *w, unsigned word)
+{
+    if (w->first)
+        return load_beside(c, w, word);
+    return gather(c, address_of(c, c->local.memory, (uint64_t)word * w->bytes), w->offsets, w->bytes);
+}
+
+/* Elements of a lane one behind the other in a word. */
+static unsigned place_of(const struct local_words *w, const struct exec_insn *i, unsigned k)
+{
+    return 8u * k * i->size % (8 * w->bytes);
+}
+static unsigned word_of(const struct local_words *w, const struct exec_insn *i, unsigned k)
+{
+    return k * i->size / w->bytes;
+}
+static LLVMValueRef number(struct compiler *c, const struct local_words *w, uint64_t value)
+{
+    return splat(c, w->bytes == 8 ? constant_64(c, value) : constant_32(c, value));
+}
+
+/* As put_cell() of op_memory.c does it. */
+static LLVMValueRef element(struct compiler *c, const struct exec_insn *i, const struct local_words *w, unsigned k,
+                            LLVMValueRef word)
+{
+    LLVMBuilderRef b = c->builder;
+    const unsigned bytes = register_of(i, k), at = place_of(w, i, k);
+    LLVMTypeRef row = bytes == 8 ? c->row64 : c->row32;
+    LLVMValueRef value = at ? LLVMBuildLShr(b, word, number(c, w, at), "") : word;
+    if (i->size < w->bytes)
+        value = LLVMBuildTrunc(b, value, LLVMVectorType(LLVMIntTypeInContext(c->context, 8u * i->size), SG_LANES), "");
+    if (i->size < 4 || bytes == 8)
+        value = LLVMTypeOf(value) == row
+                    ? value
+                    : LLVMBuildCast(b, i->flags & EXEC_SIGNED ? LLVMSExt : LLVMZExt, value, row, "");
+    return bytes < 4 ? LLVMBuildAnd(b, value, splat(c, constant_32(c, UINT16_MAX)), "") : value;
+}
+
+static void load(struct compiler *c, const struct exec_insn *i, const struct local_words *w)
+{
+    const struct exec_vector *v = i->extra;
+    LLVMValueRef word[WORDS_MOST];
+    for (unsigned k = 0; k < w->count; k++) {
+        word[k] = load_word(c, w, k);
+        if (w->shift)
+            word[k] = LLVMBuildLShr(c->builder, word[k], w->shift, "");
+    }
+    for (unsigned k = 0; k < i->vector; k++)
+        if (!is_vector(i) || !v->sink[k])
+            row_put(c, i, is_vector(i) ? v->to[k] : i->d, local_bits((uint8_t)register_of(i, k)),
+                    element(c, i, w, k, word[word_of(w, i, k)]));
+}
+
+/* ---- stores ---- */
+
+/* The elements that belong in a word, one behind the other. */
+static LLVMValueRef put_together(struct compiler *c, const struct exec_insn *i, const struct local_words *w,
+                                 unsigned word)
+{
+    LLVMBuilderRef b = c->builder;
+    const struct exec_vector *v = i->extra;
+    LLVMTypeRef row = w->bytes == 8 ? c->row64 : c->row32;
+    LLVMValueRef all = LLVMConstNull(row);
+    for (unsigned k = 0; k < i->vector; k++) {
+        if (word_of(w, i, k) != word)
+            continue;
+        LLVMValueRef value = row_read(c, is_vector(i) ? v->from[k] : i->s[1], local_bits((uint8_t)register_of(i, k)));
+        if (LLVMTypeOf(value) != row)
+            value = LLVMBuildCast(b, w->bytes == 8 ? LLVMZExt : LLVMTrunc, value, row, "");
+        if (i->size < w->bytes)
+            value = LLVMBuildAnd(b, value, number(c, w, (UINT64_C(1) << 8u * i->size) - 1), "");
+        all = LLVMBuildOr(b, all, LLVMBuildShl(b, value, number(c, w, place_of(w, i, k)), ""), "");
+    }
+    return all;
+}
+
+static void store_beside(struct compiler *c, const struct exec_insn *i, const struct local_words *w, LLVMValueRef lanes)
+{
+    LLVMBuilderRef b = c->builder;
+    for (unsigned k = 0; k < w->count; k++) {
+        LLVMValueRef row = put_together(c, i, w, k), before = w->shift || lanes ? load_word(c, w, k) : NULL;
+        if (w->shift) {
+            LLVMValueRef own = LLVMBuildShl(b, number(c, w, (UINT64_C(1) << 8u * bytes_of(i)) - 1), w->shift, "");
+            row = LLVMBuildOr(b, LLVMBuildShl(b, row, w->shift, ""),
+                              LLVMBuildAnd(b, before, LLVMBuildNot(b, own, ""), ""), "");
+        }
+        if (lanes)
+            row = LLVMBuildSelect(b, lanes_spread(c, lanes, w->bytes == 8 ? ROW_64 : ROW_32), row, before, "");
+        for (unsigned g = 0; g < SG_LANES * PIECE / group_of(c); g++)
+            store_group(c, w, g, k, row);
+    }
+}
+
+/* One lane's words, which are in its cells. */
+static void store_lane(struct compiler *c, const struct exec_insn *i, LLVMValueRef lane)
+{
+    const unsigned bytes = bytes_of(i), word = bytes >= 8 ? 8 : 4;
+    LLVMValueRef at = load_from(c, c->i64, lanes_cell(c, c->lane_places, lane, 8), 8);
+    for (unsigned k = 0; k < (bytes == PIECE ? 2 : 1); k++) {
+        LLVMValueRef cell = lanes_cell(c, k ? c->lane_vectors : c->lane_cells, lane, word),
+                     value = load_from(c, word == 8 ? c->i64 : c->i32, cell, word);
+        if (bytes < 4)
+            value = LLVMBuildTrunc(c->builder, value, LLVMIntTypeInContext(c->context, 8 * bytes), "");
+        store_to(c, value, address_of(c, at, k * word), bytes < word ? bytes : word);
+    }
+}
+
+static void store_each(struct compiler *c, const struct exec_insn *i, const struct local_words *w, LLVMValueRef lanes)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef at = LLVMBuildAdd(b, LLVMBuildZExt(b, w->offsets, c->row64, ""), splat(c, c->local.memory), "");
+    if (w->shift)
+        at = LLVMBuildAdd(
+            b, at, LLVMBuildLShr(b, LLVMBuildZExt(b, w->shift, c->row64, ""), splat(c, constant_64(c, 3)), ""), "");
+    store_to(c, at, lanes_variable(c, c->lane_places), 64);
+    for (unsigned k = 0; k < w->count; k++)
+        store_to(c, put_together(c, i, w, k), lanes_variable(c, k ? c->lane_vectors : c->lane_cells), 64);
+    lanes_each(c, lanes ? lanes : constant_32(c, UINT32_MAX), store_lane, i);
+}
+
+bool emit_local(struct compiler *c, const struct exec_insn *i)
+{
+    LLVMBuilderRef b = c->builder;
+    if (!local_is_known(i))
+        return false;
+    LLVMBasicBlockRef behind = block_new(c, "behind"), step = block_new(c, "step");
+    LLVMValueRef lanes = lanes_that_act(c, i);
+    if (lanes) {
+        LLVMBasicBlockRef some = block_new(c, "some");
+        LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, lanes, constant_32(c, 0), ""), behind, some);
+        LLVMPositionBuilderAtEnd(b, some);
+    }
+    struct local_words w;
+    find(c, i, lanes, step, &w);
+    if (!is_store(i))
+        load(c, i, &w);
+    else if (w.first)
+        store_beside(c, i, &w, lanes);
+    else
+        store_each(c, i, &w, lanes);
+    LLVMBuildBr(b, behind);
+    LLVMPositionBuilderAtEnd(b, step);
+    rows_step(c, i);
+    LLVMBuildBr(b, behind);
+    LLVMPositionBuilderAtEnd(b, behind);
+    return true;
+}
