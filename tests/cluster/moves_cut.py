@@ -67,12 +67,11 @@ class Program(moves.Program):
     """On the machine of the VM."""
 
     def __init__(self, cluster, **variables):
-        before = {row["id"] for row in cluster.listed("program", "list")}
         command = cluster.machines[VM].command(f"{BIN}/flyt-run", PROGRAM)
         self.process = subprocess.Popen(command, env=cluster.env | variables, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert self.hear("ready") == [0]
-        self.id = next(row["id"] for row in cluster.listed("program", "list") if row["id"] not in before)
+        self.id = self.own_row(cluster.listed("program", "list"))["id"]
 
 
 def begun(cluster, point):

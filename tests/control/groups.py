@@ -34,12 +34,11 @@ SOME = {("client-manager", "sealed"), ("member", "shut"), ("member", "sealed"), 
 
 class Member(moves.Program):
     def __init__(self, cluster, number, count, folder, **variables):
-        before = {row["id"] for row in cluster.rows("program", "list")}
         self.process = subprocess.Popen([f"{BIN}/flyt-run", PROGRAM, str(number), str(count), folder],
                                         env=cluster.env | variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
         assert self.hear("ready") == [0]
-        self.id = next(row["id"] for row in cluster.rows("program", "list") if row["id"] not in before)
+        self.id = self.own_row(cluster.rows("program", "list"))["id"]
 
 
 class Ring:

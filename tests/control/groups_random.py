@@ -30,12 +30,11 @@ FINE, CANCELLED, REFUSED, NOT_SUPPORTED = 0, 4, 7, 9
 
 class Member(moves.Program):
     def __init__(self, cluster, number, folder, seed):
-        before = {row["id"] for row in cluster.rows("program", "list")}
         self.process = subprocess.Popen([f"{BIN}/flyt-run", PROGRAM, str(number), str(PROGRAMS), folder, str(seed)],
                                         env=cluster.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
         assert self.hear("ready") == [0]
-        self.id = next(row["id"] for row in cluster.rows("program", "list") if row["id"] not in before)
+        self.id = self.own_row(cluster.rows("program", "list"))["id"]
 
 
 class Round:

@@ -46,12 +46,15 @@ class Program:
     """The VM's program, told on stdin what to do."""
 
     def __init__(self, cluster, **variables):
-        before = {row["id"] for row in cluster.rows("program", "list")}
         self.process = subprocess.Popen([f"{BIN}/flyt-run", PROGRAM], env=cluster.env | variables,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         text=True)
         assert self.hear("ready") == [0]
-        self.id = next(row["id"] for row in cluster.rows("program", "list") if row["id"] not in before)
+        self.id = self.own_row(cluster.rows("program", "list"))["id"]
+
+    def own_row(self, rows):
+        """One that has ended is in the list again where its server has not said so within a second; it has no pid."""
+        return next(row for row in rows if row["pid"] == self.process.pid)
 
     def hear(self, word):
         line = self.process.stdout.readline().split()
