@@ -32,7 +32,8 @@ build/cuda/graph_random: tests/cuda/graph_work.h
 
 # CUB, libcu++ and cooperative groups are written in C++17.
 CUDA_TEST_NEWER := clusters litmus lookback occupancy tensors tiles
-$(CUDA_TEST_NEWER:%=build/cuda/%) $(CUDA_TEST_NEWER:%=$(BUILD)/tests/driver/static-%) build/conformance/launches \
+$(CUDA_TEST_NEWER:%=build/cuda/%) $(CUDA_TEST_NEWER:%=$(BUILD)/tests/driver/static-%) \
+    $(CUDA_TEST_NEWER:%=$(BUILD)/tests/driver/old/%.o) build/conformance/launches \
     build/conformance/11/launches build/conformance/12/launches: CUDA_STD := -std=c++17
 
 # Tiles of several warps need what code for compute capability 8.0 and later may use.
