@@ -36,7 +36,7 @@ typedef const struct exec_insn *sg_jit_code(struct exec_warp *);
 typedef uint64_t sg_jit_whole(struct exec_block *, uint64_t first, uint64_t end);
 
 /* Numbers of instructions, ascending. */
-enum { SG_JIT_PLACES = 64 };
+enum { SG_JIT_PLACES = 256 };
 struct sg_jit_places { uint32_t count, at[SG_JIT_PLACES]; };
 
 struct sg_jit_wish {

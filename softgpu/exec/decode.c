@@ -188,23 +188,77 @@ static int decode_block(struct exec_decoder *d, const struct exec_flow *g, uint3
                : decode_put(d, (struct exec_insn){ .run = exec_run_return, .known = EXEC_STRAIGHT_END });
 }
 
-/* Per block, whether a region begins with it: at the beginning, in front of loops, behind barriers and calls. NULL: no
-   host memory. */
+/* Instructions behind which a region is cut in any case, and where lanes come together; of one that leads to the
+   end. */
+enum { REGION_LONG = 512, REGION_ENOUGH = 300, REGION_LEAST = 4 };
+
+/* Per place in the order, whether it lies in a loop: between the block that a branch backward leads to and the
+   branch. */
+static void find_loops(const struct exec_flow *g, const uint32_t *order, const uint32_t *place, bool *in_loop)
+{
+    uint32_t lowest = UINT32_MAX;
+    for (uint32_t i = g->blocks; i-- > 0;) {
+        for (uint32_t k = g->next_at[order[i]]; k < g->next_at[order[i] + 1]; k++)
+            if (place[g->next[k]] <= i && place[g->next[k]] < lowest)
+                lowest = place[g->next[k]];
+        in_loop[i] = lowest <= i;
+    }
+}
+
+static bool is_short_end(const struct exec_flow *g, uint32_t b)
+{
+    return exec_flow_leaves(g, b) && g->first[b + 1] - g->first[b] < REGION_LEAST;
+}
+
+/* Blocks where the code comes in from a loop or an instruction that has ended a region. */
+static void find_heads(const struct exec_flow *g, const uint32_t *place, const bool *in_loop, bool *heads)
+{
+    heads[0] = true;
+    for (uint32_t b = 0; b < g->blocks; b++) {
+        const uint32_t end = g->first[b + 1];
+        const bool ended = end > g->first[b] && returns_behind(&g->f->instructions[end - 1]);
+        for (uint32_t k = g->next_at[b]; k < g->next_at[b + 1]; k++) {
+            const uint32_t next = g->next[k], to = place[next];
+            const bool left = in_loop[place[b]] && !in_loop[to] && !is_short_end(g, next);
+            heads[next] |= ended || to <= place[b] || left;
+        }
+    }
+}
+
+/* Long code is cut, since a compiler takes only so much of it, and best where lanes come together. That is where it may
+   go around all loops inside it. */
+static void cut(const struct exec_flow *g, const uint32_t *order, const uint32_t *place, const bool *in_loop,
+                bool *heads)
+{
+    uint32_t since = 0, farthest = 0;
+    for (uint32_t i = 0; i < g->blocks; i++) {
+        const uint32_t b = order[i];
+        const bool here = since >= REGION_LONG || (since >= REGION_ENOUGH && farthest <= i);
+        heads[b] |= here;
+        since = (here || (heads[b] && !in_loop[i]) ? 0 : since) + g->first[b + 1] - g->first[b];
+        for (uint32_t k = g->next_at[b]; k < g->next_at[b + 1]; k++)
+            if (place[g->next[k]] > farthest)
+                farthest = place[g->next[k]];
+    }
+}
+
+/* Per block, whether a region begins with it: at the beginning, in front of loops and behind them, behind barriers and
+   calls, and in the midst of long code. NULL: no host memory. */
 static bool *region_heads(const struct exec_flow *g, const uint32_t *order)
 {
-    bool *heads = calloc(g->blocks, sizeof *heads);
+    bool *heads = calloc(g->blocks, sizeof *heads), *in_loop = calloc(g->blocks, sizeof *in_loop);
     uint32_t *place = calloc(g->blocks, sizeof *place);
-    for (uint32_t i = 0; heads && place && i < g->blocks; i++)
-        place[order[i]] = i;
-    for (uint32_t b = 0; heads && place && b < g->blocks; b++) {
-        uint32_t end = g->first[b + 1];
-        for (uint32_t k = g->next_at[b]; k < g->next_at[b + 1]; k++)
-            if (place[g->next[k]] <= place[b] ||
-                (end > g->first[b] && returns_behind(&g->f->instructions[end - 1])))
-                heads[g->next[k]] = true;
+    if (heads && in_loop && place) {
+        for (uint32_t i = 0; i < g->blocks; i++)
+            place[order[i]] = i;
+        find_loops(g, order, place, in_loop);
+        find_heads(g, place, in_loop, heads);
+        cut(g, order, place, in_loop, heads);
+    } else {
+        free(heads);
+        heads = NULL;
     }
-    if (heads && place)
-        heads[0] = true;
+    free(in_loop);
     free(place);
     return heads;
 }

@@ -1,11 +1,12 @@
 /*
  * jit.h: regions: places in a function from which a compiler (softgpu/jit.h) may have made code.
  *
- * Decoding puts an insn with the handler exec_run_region before each loop, at the beginning of a function, behind
- * barriers and calls, and where a warp may have halted (block.c), where FLYT_SOFTGPU_JIT asks for it. straight.c counts
- * how often a full warp comes by, and enters the code once there is some. Some lanes have code of their own, which goes
- * on where lanes part (softgpu/jit.h). FLYT_SOFTGPU_JIT=on compiles in a thread of its own what is run often; `always`
- * compiles at once what is run for the first time, for tests.
+ * Decoding puts an insn with the handler exec_run_region before each loop and behind it, at the beginning of a
+ * function, in the midst of long code, behind barriers and calls, and where a warp may have halted (decode.c, block.c),
+ * where FLYT_SOFTGPU_JIT asks for it. straight.c counts how often a full warp comes by, and enters the code once there
+ * is some. Some lanes have code of their own, which goes on where lanes part (softgpu/jit.h). FLYT_SOFTGPU_JIT=on
+ * compiles in a thread of its own what is run often; `always` compiles at once what is run for the first time, for
+ * tests.
  */
 #ifndef SOFTGPU_EXEC_JIT_H
 #define SOFTGPU_EXEC_JIT_H

@@ -10,10 +10,15 @@
 
 static int place_of(const struct sg_jit_places *p, uint32_t at)
 {
-    for (uint32_t k = 0; k < p->count && p->at[k] <= at; k++)
-        if (p->at[k] == at)
-            return (int)k;
-    return -1;
+    uint32_t low = 0, high = p->count;
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        if (p->at[middle] < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < p->count && p->at[low] == at ? (int)low : -1;
 }
 
 /* Where a group waits among the places; -1: elsewhere. */

@@ -169,7 +169,7 @@ static inline bool atomic_is_known(const struct exec_insn *i)
 }
 
 /* Instructions of a region without runs; a larger one would take too long to compile. */
-enum { REGION_MOST = 300 };
+enum { REGION_MOST = 700 };
 /* region.c: fills in_region, and has_runs. false: there is nothing to gain. */
 bool region_find(struct compiler *);
 /* Of code for whole blocks: does all of it lead forward, to the end of the kernel? */

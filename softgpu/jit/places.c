@@ -22,6 +22,20 @@ static bool add(struct sg_jit_places *p, uint32_t k)
     return true;
 }
 
+/* Where lanes come in that parted before they came to the region. */
+static bool find_arrivals(struct compiler *c)
+{
+    const struct sg_jit_wish *w = c->wish;
+    bool fits = true;
+    for (uint32_t k = 0; k < w->head; k++) {
+        const struct exec_insn *i = &w->insns[k];
+        const bool branch = i->straight == EXEC_STRAIGHT_BRANCH || i->straight == EXEC_STRAIGHT_BRANCH_IF;
+        if (branch && i->target > &w->insns[w->head] && c->in_region[i->target - w->insns])
+            fits &= add(c->places, (uint32_t)(i->target - w->insns));
+    }
+    return fits;
+}
+
 bool places_find(struct compiler *c)
 {
     const struct sg_jit_wish *w = c->wish;
@@ -37,7 +51,7 @@ bool places_find(struct compiler *c)
         if (branch || (!jump && !c->in_region[k + 1]))
             fits &= add(c->places, k + 1);
     }
-    return fits;
+    return fits && find_arrivals(c);
 }
 
 LLVMValueRef active_lanes(struct compiler *c) { return LLVMBuildLoad2(c->builder, c->i32, c->active, ""); }

@@ -1,6 +1,6 @@
 /*
  * region.c: which instructions belong to a region: those that its head reaches, up to the next head. Where the head
- * stands before a loop, that is all of the loop, with the loops inside it.
+ * stands before a loop, that is all of the loop, with the loops inside it, unless it is too long for one region.
  */
 #include "softgpu/jit/compile.h"
 
@@ -8,25 +8,42 @@
 
 /* LEAST: instructions of a region, of which there are REGION_MOST at most. UNNAMED_MOST: of these, those
    around which all rows go to the frame and back. RUNS_MOST: instructions of a region with runs, whose rows are in the
-   frame, and which is compiled sooner. */
-enum { LEAST = 3, UNNAMED_MOST = 6, RUNS_MOST = 3000 };
+   frame, and which is compiled sooner. LOOP_SHORT: of a loop that a region goes over, though it is one itself. */
+enum { LEAST = 3, UNNAMED_MOST = 6, RUNS_MOST = 3000, LOOP_SHORT = 40 };
 
 struct region_list { uint32_t at[RUNS_MOST], count, most, end, unnamed, unnamed_most; };
 
-/* Behind the last branch back to the head; else before the next head. */
-static uint32_t end_of(const struct sg_jit_wish *w)
+/* Behind the last branch back to the instruction; 0: there is none. */
+static uint32_t behind_loop(const struct sg_jit_wish *w, uint32_t head)
 {
-    uint32_t end = 0;
-    for (uint32_t k = w->head + 1; k < w->count; k++) {
+    for (uint32_t k = w->count; k-- > head + 1;) {
         const struct exec_insn *i = &w->insns[k];
-        bool branch = i->straight == EXEC_STRAIGHT_BRANCH || i->straight == EXEC_STRAIGHT_BRANCH_IF;
-        if (branch && i->target == &w->insns[w->head])
-            end = k + 1;
+        if ((i->straight == EXEC_STRAIGHT_BRANCH || i->straight == EXEC_STRAIGHT_BRANCH_IF) &&
+            i->target == &w->insns[head])
+            return k + 1;
     }
-    for (uint32_t k = w->head + 1; !end && k < w->count; k++)
-        if (w->insns[k].straight == EXEC_STRAIGHT_REGION && w->insns[k].kind == EXEC_REGION_HEAD)
-            end = k;
-    return end ? end : w->count;
+    return 0;
+}
+
+/* Before the next head, but for those of short loops. */
+static uint32_t next_head(const struct sg_jit_wish *w)
+{
+    for (uint32_t k = w->head + 1; k < w->count; k++) {
+        if (w->insns[k].straight != EXEC_STRAIGHT_REGION || w->insns[k].kind != EXEC_REGION_HEAD)
+            continue;
+        const uint32_t behind = behind_loop(w, k);
+        if (!behind || behind - k > LOOP_SHORT)
+            return k;
+        k = behind - 1;
+    }
+    return w->count;
+}
+
+/* most: instructions of a loop that is one region. */
+static uint32_t end_of(const struct sg_jit_wish *w, uint32_t most)
+{
+    const uint32_t behind = w->whole ? w->count : behind_loop(w, w->head);
+    return behind && (w->whole || behind - w->head <= most) ? behind : next_head(w);
 }
 
 static bool is_control(const struct sg_jit_wish *w, uint32_t k)
@@ -54,6 +71,15 @@ static void reach(struct compiler *c, struct region_list *l, uint32_t k)
     l->at[l->count++] = k;
 }
 
+/* Where lanes wait that parted before the head. */
+static void reach_parted(struct compiler *c, struct region_list *l)
+{
+    const struct sg_jit_wish *w = c->wish;
+    for (uint32_t k = 0; k < w->head; k++)
+        if (w->insns[k].straight == EXEC_STRAIGHT_BRANCH || w->insns[k].straight == EXEC_STRAIGHT_BRANCH_IF)
+            reach(c, l, (uint32_t)(w->insns[k].target - w->insns));
+}
+
 static bool find(struct compiler *c, struct region_list *l, uint32_t most, uint32_t unnamed_most)
 {
     const struct sg_jit_wish *w = c->wish;
@@ -63,6 +89,8 @@ static bool find(struct compiler *c, struct region_list *l, uint32_t most, uint3
     l->unnamed_most = unnamed_most;
     c->in_region[w->head] = true;
     l->at[l->count++] = w->head;
+    if (c->places)
+        reach_parted(c, l);
     for (uint32_t at = 0; at < l->count; at++) {
         const struct exec_insn *i = &w->insns[l->at[at]];
         if (i->straight == EXEC_STRAIGHT_BRANCH || i->straight == EXEC_STRAIGHT_BRANCH_IF)
@@ -75,8 +103,9 @@ static bool find(struct compiler *c, struct region_list *l, uint32_t most, uint3
 
 bool region_find(struct compiler *c)
 {
-    struct region_list l = { .end = c->wish->whole ? c->wish->count : end_of(c->wish) };
+    struct region_list l = { .end = end_of(c->wish, RUNS_MOST) };
     c->has_runs = !c->places && !c->wish->whole && find(c, &l, RUNS_MOST, RUNS_MOST) && runs_find(c);
+    l.end = end_of(c->wish, REGION_MOST);
     return c->has_runs || find(c, &l, REGION_MOST, UNNAMED_MOST);
 }
 

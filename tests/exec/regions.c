@@ -1,0 +1,177 @@
+/*
+ * regions.c: kernels longer than one region of the compiler (softgpu/exec/jit.h), whose lanes part: what compiled code
+ * leaves to the interpreter, and that both do the same.
+ *
+ * Random kernels have a loop of more than a thousand instructions, in which lanes go different ways and leave short
+ * loops at different times, and as much code behind it. Each is loaded twice, once with FLYT_SOFTGPU_FUSED=off, which
+ * is never compiled. Under FLYT_SOFTGPU_JIT=always the first copy is.
+ *
+ * shows: software GPU: in kernels of thousands of instructions, compiled code executes nearly all where lanes part and
+ *   behind loops, and leaves what the interpreter leaves
+ */
+#include <stdlib.h>
+
+#include "softgpu/exec/callbacks.h"
+#include "softgpu/exec/jit.h"
+#include "tests/exec/main.h"
+
+enum { THREADS = 160, ROWS = 8, TEXT = 1 << 18 };
+
+static uint64_t seed = 20261129;
+static uint32_t any(uint32_t below)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33) % below;
+}
+
+static char ptx[TEXT];
+static size_t length;
+static unsigned labels;
+static void put(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void put(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    length += (size_t)vsnprintf(ptx + length, TEXT - length, format, arguments);
+    va_end(arguments);
+    assert_true(length < TEXT);
+}
+
+/* r10 to r17 and f1 to f3 are what kernels compute with. */
+static void put_lines(unsigned count)
+{
+    static const char *const texts[] = {
+        "add.s32 r%u, r%u, r%u;\n", "xor.b32 r%u, r%u, r%u;\n", "mul.lo.s32 r%u, r%u, r%u;\n",
+        "sub.s32 r%u, r%u, r%u;\n", "max.s32 r%u, r%u, r%u;\n", "shf.l.wrap.b32 r%u, r%u, r%u, 7;\n",
+        "and.b32 r%u, r%u, r%u;\n",
+    };
+    for (unsigned k = 0; k < count; k++)
+        if (!any(6))
+            put("fma.rn.f32 f%u, f%u, f%u, f0;\n", 1 + any(3), 1 + any(3), 1 + any(3));
+        else
+            put(texts[any(sizeof texts / sizeof *texts)], 10 + any(ROWS), 10 + any(ROWS), 10 + any(ROWS));
+}
+
+static void put_condition(unsigned p)
+{
+    static const char *const texts[] = {
+        "and.b32 r8, r1, %u; setp.eq.u32 p%u, r8, 0;\n", "shr.u32 r8, r12, %u; setp.lt.s32 p%u, r8, 3;\n",
+        "add.u32 r8, r10, %u; and.b32 r8, r8, 1; setp.ne.u32 p%u, r8, 0;\n",
+    };
+    put(texts[any(3)], 1 + any(16), p);
+}
+
+static void put_part(unsigned depth);
+/* Lanes that have two ways, one of which may lead to the end of the part. */
+static void put_ways(unsigned depth)
+{
+    const unsigned label = labels++;
+    put_condition(4);
+    put("@%sp4 bra OTHER%u;\n", any(2) ? "!" : "", label);
+    put_lines(1 + any(8));
+    if (depth)
+        put_part(depth - 1);
+    if (any(3))
+        put("bra.uni JOIN%u;\n", label);
+    put("OTHER%u:\n", label);
+    put_lines(1 + any(8));
+    if (depth && !any(3)) {
+        put_condition(5);
+        put("@p5 bra JOIN%u;\n", label);
+        put_part(depth - 1);
+    }
+    put("JOIN%u:\n", label);
+}
+
+/* A short loop, which lanes leave at different times. */
+static void put_loop(void)
+{
+    const unsigned label = labels++;
+    put("and.b32 r9, r%u, %u;\nAGAIN%u:\n", 10 + any(ROWS), 1 + any(7), label);
+    put_lines(2 + any(6));
+    put("add.s32 r9, r9, -1; setp.gt.s32 p6, r9, 0; @p6 bra AGAIN%u;\n", label);
+}
+
+static void put_part(unsigned depth)
+{
+    put_lines(4 + any(12));
+    any(4) ? put_ways(depth) : put_loop();
+}
+
+static const char *random_kernel(void)
+{
+    enum { LONG = 24 };
+    length = labels = 0;
+    put(".visible .entry k(.param .u64 out)\n{\n%s cvt.rn.f32.u32 f0, r1; mov.u32 r7, 0;\n", HEAD);
+    for (unsigned k = 0; k < 3; k++)
+        put("add.f32 f%u, f0, 0f3F%u00000;\n", 1 + k, k);
+    for (unsigned k = 0; k < ROWS; k++)
+        put("mad.lo.u32 r%u, r1, %u, %u;\n", 10 + k, 1 + any(1000), any(1000));
+    put("LOOP:\n");
+    for (unsigned part = 0; part < LONG; part++)
+        put_part(2);
+    put("add.u32 r7, r7, 1; and.b32 r8, r1, 3; add.u32 r8, r8, 1; setp.lt.u32 p1, r7, r8; @p1 bra LOOP;\n");
+    for (unsigned part = 0; part < LONG; part++)
+        put_part(2);
+    put("mul.wide.u32 a1, r1, %u; add.u64 a1, a1, a0;\n", 4 * (ROWS + 2));
+    for (unsigned k = 0; k < ROWS; k++)
+        put("st.global.u32 [a1+%u], r%u;\n", 4 * k, 10 + k);
+    put("st.global.f32 [a1+%u], f1; st.global.f32 [a1+%u], f2;\nret;\n}\n", 4 * ROWS, 4 * ROWS + 4);
+    return ptx;
+}
+
+static unsigned long long all;
+static double share;
+static void read_share(const char *line)
+{
+    sscanf(line, "softgpu: %llu instructions of warps, %lf", &all, &share);
+}
+
+static const uint32_t *run(const char *text, bool plain)
+{
+    uint32_t *out = gpu_alloc(4 * (ROWS + 2) * THREADS);
+    if (plain)
+        setenv("FLYT_SOFTGPU_FUSED", "off", 1);
+    gpu_load(text);
+    unsetenv("FLYT_SOFTGPU_FUSED");
+    assert_int_equal(gpu_run("k", 2, THREADS / 2, 1, ARG(out)), CUDA_SUCCESS);
+    return out;
+}
+
+/* The counts are those of all kernels, so this comes first. */
+EXEC_TEST(long_kernels_whose_lanes_part_are_compiled)
+{
+    enum { COMPILED = 95 };
+    if (!getenv("FLYT_SOFTGPU_JIT"))
+        skip();
+    run(random_kernel(), false);
+    exec_callbacks_tell(read_share);
+    assert_true(all > 1000);
+    if (share < COMPILED)
+        fail_msg("%.1f %% of %llu instructions were in compiled code", share, all);
+}
+
+EXEC_TEST(long_kernels_do_what_the_interpreter_does)
+{
+    enum { KERNELS = 60 };
+    for (unsigned k = 0; k < 1 + KERNELS / exec_share(); k++) {
+        const char *text = random_kernel();
+        const uint32_t *here = run(text, false), *there = run(text, true);
+        for (unsigned at = 0; at < THREADS * (ROWS + 2); at++)
+            if (here[at] != there[at])
+                fail_msg("kernel %u, thread %u, value %u: %08x, plain %08x", k, at / (ROWS + 2), at % (ROWS + 2),
+                         here[at], there[at]);
+        gpu_reset();
+    }
+}
+
+static int before(void **unused)
+{
+    (void)unused;
+    setenv("FLYT_STATS", "1", 1);
+    assert_true(!getenv("FLYT_SOFTGPU_JIT") || exec_jit_on()); /* there is a compiler, where one is asked for */
+    gpu_start(&(struct gpu_config){ .threads = 1 });
+    return 0;
+}
+
+int main(void) { return unit_run(before, exec_teardown); }
