@@ -41,14 +41,14 @@ static LLVMValueRef is_nan(struct compiler *c, LLVMValueRef bits)
     return LLVMBuildFCmp(c->builder, LLVMRealUNO, x, x, "");
 }
 
-/* Any NaN is 0x7fffffff; in a run, where something needs it. */
+/* Any NaN is 0x7fffffff, where something needs it. */
 static LLVMValueRef from_float(struct compiler *c, LLVMValueRef x, bool ftz)
 {
     LLVMBuilderRef b = c->builder;
     LLVMValueRef bits = LLVMBuildBitCast(b, x, c->row32, "");
     if (ftz)
         bits = flush(c, bits);
-    c->raw = c->width < SG_LANES;
+    c->raw = c->may_raw;
     return c->raw ? bits : canonical(c, bits);
 }
 
@@ -122,17 +122,19 @@ static LLVMValueRef saturated(struct compiler *c, LLVMValueRef bits)
 
 /* ---- other operations ---- */
 
+static LLVMValueRef with_sign(struct compiler *c, LLVMValueRef bits)
+{
+    c->raw = c->may_raw;
+    return c->raw ? bits : canonical(c, bits);
+}
+
 /* Conversions and signs. NULL: none of these. */
 static LLVMValueRef conversion(struct compiler *c, uint8_t operation, LLVMValueRef a)
 {
     LLVMBuilderRef b = c->builder;
     switch (operation) {
-    case EXEC_STRAIGHT_NEG_F32: /* of a NaN: the canonical one */
-        return LLVMBuildSelect(b, is_nan(c, a), splat_32(c, 0x7fffffff),
-                               LLVMBuildXor(b, a, splat_32(c, 0x80000000), ""), "");
-    case EXEC_STRAIGHT_ABS_F32:
-        return LLVMBuildSelect(b, is_nan(c, a), splat_32(c, 0x7fffffff),
-                               LLVMBuildAnd(b, a, splat_32(c, 0x7fffffff), ""), "");
+    case EXEC_STRAIGHT_NEG_F32: return with_sign(c, LLVMBuildXor(b, a, splat_32(c, 0x80000000), ""));
+    case EXEC_STRAIGHT_ABS_F32: return with_sign(c, LLVMBuildAnd(b, a, splat_32(c, 0x7fffffff), ""));
     case EXEC_STRAIGHT_CVT_F32_S32: return LLVMBuildBitCast(b, LLVMBuildSIToFP(b, a, c->floats, ""), c->row32, "");
     case EXEC_STRAIGHT_CVT_F32_U32: return LLVMBuildBitCast(b, LLVMBuildUIToFP(b, a, c->floats, ""), c->row32, "");
     case EXEC_STRAIGHT_SAT_F32: return saturated(c, a);
@@ -193,6 +195,16 @@ static bool takes_raw(uint8_t k)
            (k >= EXEC_STRAIGHT_RNI_S32 && k <= EXEC_STRAIGHT_RPI_F32) || k == EXEC_STRAIGHT_CVT_F16_F32;
 }
 
+/* Does it give one of its sources, which all are raw? */
+static bool passes_raw(struct compiler *c, const struct exec_insn *i, const struct arithmetic_form *form)
+{
+    bool raw = c->may_raw && c->width == SG_LANES && (i->known == EXEC_STRAIGHT_SELP_32 ||
+                                                      i->known == EXEC_STRAIGHT_COPY_32);
+    for (unsigned k = 0; raw && k < 2; k++)
+        raw = !form->s[k] || row_is_raw(c, i->s[k], ROW_32);
+    return raw;
+}
+
 /* What setp makes of a comparison. */
 static LLVMValueRef combined(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes)
 {
@@ -213,17 +225,21 @@ bool emit_arithmetic(struct compiler *c, const struct exec_insn *i)
     const bool same = shapes_all_equal(c, i);
     if (same)
         set_width(c, 1);
-    c->takes_raw = takes_raw(i->known);
+    c->may_raw = row_may_be_raw(c, i, form->d);
+    const bool passes = passes_raw(c, i, form);
+    c->takes_raw = passes || takes_raw(i->known);
     for (unsigned k = 0; k < 4; k++)
         if (form->s[k])
             s[k] = row_read(c, i->s[k], form->s[k]);
     c->takes_raw = false;
     LLVMValueRef value = value_of(c, i, s);
+    c->raw |= passes;
     if (same)
         set_width(c, SG_LANES);
     if (form->d == ROW_PREDICATE)
         row_put(c, i, i->p, ROW_PREDICATE, combined(c, i, value));
     else
         row_put(c, i, i->d, form->d, value ? value : function_row(c, i, form->d));
+    c->raw = c->raw && c->width < SG_LANES; /* of a run: until the next instruction */
     return true;
 }

@@ -71,7 +71,7 @@ struct row_variable {
     LLVMValueRef first;               /* lane 0, while the row is in steps; then the variable above does not count */
     LLVMValueRef held;                /* in a run: what it holds now; NULL: what the frame has */
     bool changed;                     /* and the frame has something else */
-    bool raw;                         /* and any NaN in it may have any bits */
+    bool raw;                         /* any NaN in it may have any bits: of a run, or of the variable */
     uint32_t next;                    /* row of the same bucket, plus one */
 };
 enum { ROW_BUCKETS = 256 };
@@ -96,11 +96,11 @@ struct local_memory { LLVMValueRef memory, end, frame; };
 struct compiler {
     const struct sg_jit_wish *wish;
     bool *in_region;                  /* per instruction */
-    bool *target;                     /* per instruction of the region: branches of it lead there; if it has runs */
+    bool *target;                     /* per instruction of the region: branches of it lead there */
     bool has_runs;
     unsigned width;                   /* lanes of a row: 32, those of a round of a run, or lane 0 alone */
     LLVMValueRef lane;                /* in a run: the first lane of the round */
-    bool takes_raw, raw;              /* in a run: the instruction reads floats only; what it gives is raw */
+    bool takes_raw, may_raw, raw;     /* the instruction reads floats only; may give what is raw, and does */
     LLVMContextRef context;
     LLVMModuleRef module;
     LLVMBuilderRef builder;
@@ -217,6 +217,15 @@ LLVMValueRef lanes_of(struct compiler *, LLVMValueRef predicate);
 LLVMValueRef lanes_spread(struct compiler *, LLVMValueRef lanes, enum row_bits);
 /* The address of a row that a function may read: one in a variable is stored to the frame. */
 LLVMValueRef row_in_frame(struct compiler *, exec_source);
+/* Rows in variables have the NaNs that the machine has: all rows, or those that the instruction writes. */
+void rows_settle(struct compiler *);
+void rows_settle_written(struct compiler *, const struct exec_insn *);
+/* No row in a variable is raw. */
+void rows_forget_raw(struct compiler *);
+/* May the row that the instruction writes be raw? */
+bool row_may_be_raw(struct compiler *, const struct exec_insn *, enum row_bits);
+/* Is a source raw, or a constant without NaNs? */
+bool row_is_raw(struct compiler *, exec_source, enum row_bits);
 /* Executes the instruction in the interpreter; the code ends if it is not behind it then. */
 void rows_step(struct compiler *, const struct exec_insn *);
 

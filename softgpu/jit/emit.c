@@ -249,6 +249,8 @@ static void emit_one(struct compiler *c, uint32_t k)
         halt(c, k);
         return;
     }
+    if (!arithmetic_form_of(i))
+        rows_settle_written(c, i);
     if (c->wish->whole && (access_is_shared(i) || atomic_is_known(i))) /* the next block wants it cleared */
         c->whole.refused = true;
     if (!emit_in_steps(c, k, leave_to, lanewise) && !lanewise(c, i) && !run_store_emit(c, i) && !emit_access(c, i) &&
@@ -274,11 +276,17 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
     if (i->straight != EXEC_STRAIGHT_REGION && i->straight != EXEC_STRAIGHT_HALT)
         count(c, 1);
     switch (i->straight) {
-    case EXEC_STRAIGHT_BRANCH: shapes_end(c, k); take(c, i); return k;
-    case EXEC_STRAIGHT_BRANCH_IF: shapes_end(c, k); (c->places ? take_if_some : take_if)(c, k); return k;
+    case EXEC_STRAIGHT_BRANCH: shapes_end(c, k); rows_settle(c); take(c, i); return k;
+    case EXEC_STRAIGHT_BRANCH_IF:
+        shapes_end(c, k);
+        rows_settle(c);
+        (c->places ? take_if_some : take_if)(c, k);
+        return k;
     default: emit_one(c, k);
     }
     shapes_end(c, k);
+    if (c->target[k + 1] || !c->in_region[k + 1])
+        rows_settle(c);
     LLVMBuildBr(c->builder, way_to(c, k + 1));
     return k;
 }
@@ -302,6 +310,7 @@ static void emit_rest(struct compiler *c, uint32_t k, uint32_t first, LLVMValueR
         at = i->straight == EXEC_STRAIGHT_BRANCH ? (uint32_t)(i->target - insns) : at + 1;
     }
     LLVMBuildBr(c->builder, c->whole.next);
+    rows_forget_raw(c);
     c->whole.rest = NULL;
     c->whole.end = NULL;
 }
@@ -323,10 +332,20 @@ static void begin(struct compiler *c, const char *name)
     c->block = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, block)), 8);
 }
 
+static void find_targets(struct compiler *c)
+{
+    for (uint32_t k = 0; k < c->wish->count; k++) {
+        const struct exec_insn *i = &c->wish->insns[k];
+        if (c->in_region[k] && (i->straight == EXEC_STRAIGHT_BRANCH || i->straight == EXEC_STRAIGHT_BRANCH_IF))
+            c->target[i->target - c->wish->insns] = true;
+    }
+}
+
 bool emit_region(struct compiler *c, const char *name)
 {
     const uint32_t count = c->wish->count;
     begin(c, name);
+    find_targets(c);
     rows_collect(c);
     if (c->failed || !live_find(c))
         return false;

@@ -353,12 +353,15 @@ LLVMValueRef row_read(struct compiler *c, exec_source at, enum row_bits bits)
     const struct row_variable *r = find(c, at, bits);
     if (r->in_memory)
         return load_from(c, type_of(c, bits), place_of(c, at), align_of(bits));
-    return LLVMBuildLoad2(c->builder, type_of(c, bits), r->variable, "");
+    LLVMValueRef value = LLVMBuildLoad2(c->builder, type_of(c, bits), r->variable, "");
+    return r->raw && !c->takes_raw ? canonical(c, value) : value;
 }
 
 void row_write(struct compiler *c, uint32_t d, enum row_bits bits, LLVMValueRef value)
 {
     struct row_variable *r = find(c, d | EXEC_BASE_FRAME, bits);
+    if (c->width == 1 || c->width == SG_LANES)
+        r->raw = c->raw;
     if (c->width == 1)
         LLVMBuildStore(c->builder, LLVMBuildBitCast(c->builder, value, bits == ROW_64 ? c->i64 : c->i32, ""), r->first);
     else if (c->width < SG_LANES)
@@ -422,6 +425,47 @@ void row_put(struct compiler *c, const struct exec_insn *i, uint32_t d, enum row
     row_write(c, d, bits, value);
 }
 
+/* ---- NaNs ----
+   Arithmetic of floats gives NaNs whose bits are up to the processor; the machine has one. Other arithmetic of floats
+   does not mind. So a result is made the machine's where something else reads it, and where ways of the code meet. */
+
+bool row_may_be_raw(struct compiler *c, const struct exec_insn *i, enum row_bits bits)
+{
+    if (bits != ROW_32 || c->width == 1 || c->places || i->straight == EXEC_STRAIGHT_GUARDED)
+        return false;
+    return c->width < SG_LANES || !find(c, i->d | EXEC_BASE_FRAME, bits)->in_memory;
+}
+
+bool row_is_raw(struct compiler *c, exec_source at, enum row_bits bits)
+{
+    const uint32_t *cells = (const void *)at, infinity = 0x7f800000;
+    if ((at & 3) == EXEC_BASE_FRAME)
+        return find(c, at, bits)->raw;
+    for (unsigned l = 0; (at & 3) == EXEC_BASE_ABSOLUTE && l < SG_LANES; l++)
+        if ((cells[l] & INT32_MAX) > infinity)
+            return false;
+    return (at & 3) == EXEC_BASE_ABSOLUTE;
+}
+
+static void settle(struct compiler *c, struct row_variable *r)
+{
+    if (r->raw)
+        LLVMBuildStore(c->builder, row_read(c, r->at, r->bits), r->variable);
+    r->raw = false;
+}
+
+void rows_settle(struct compiler *c)
+{
+    for (uint32_t k = 0; !c->has_runs && k < c->row_count; k++)
+        settle(c, &c->rows[k]);
+}
+
+void rows_forget_raw(struct compiler *c)
+{
+    for (uint32_t k = 0; !c->has_runs && k < c->row_count; k++)
+        c->rows[k].raw = false;
+}
+
 /* ---- instructions that the interpreter executes ---- */
 
 static void flush(struct compiler *c, exec_source at)
@@ -467,6 +511,21 @@ static void for_written(struct compiler *c, const struct exec_insn *i, void (*ac
     }
     for (unsigned k = 0; i->known == EXEC_STRAIGHT_LOAD_VECTOR && k < i->vector; k++)
         act(c, v->to[k] | EXEC_BASE_FRAME);
+}
+
+static void settle_at(struct compiler *c, exec_source at)
+{
+    struct row_variable *r = find(c, at, ROW_32);
+    if (r)
+        settle(c, r);
+}
+
+void rows_settle_written(struct compiler *c, const struct exec_insn *i)
+{
+    if (!names_its_rows(c, i))
+        rows_settle(c);
+    else if (!c->has_runs)
+        for_written(c, i, settle_at);
 }
 
 static void flush_named(struct compiler *c, const struct exec_insn *i)

@@ -89,6 +89,9 @@ static size_t other_line(char *to, size_t size)
         "add.cc.u32 r12, r12, r9; addc.u32 r13, r13, 0;", "mov.u32 r13, %ctaid.x;", "mov.u32 r12, %tid.y;",
         "mov.b64 a4, {r12, r13};", "cvt.u16.u32 h4, r13;", "min.u32 r13, r13, 1000;", "popc.b32 r12, r13;",
         "mov.u32 r12, %nctaid.y;", "mov.u32 r13, %ntid.x;", "div.u32 r13, r12, r2;", "rem.s32 r12, r13, r10;",
+        "sub.f32 f5, f6, f5;", "neg.f32 f6, f5;", "abs.f32 f4, f6;", "selp.f32 f6, f5, f4, p2;", "mov.f32 f5, f6;",
+        "mov.b32 f6, r13;", "mov.b32 r13, f6;", "selp.f32 f5, f6, 0f7fc12345, p3;", "@p2 mul.f32 f6, f6, f5;",
+        "@!p2 neg.f32 f5, f4;", "max.f32 f4, f5, f6;", "mul.f32 f5, f4, 0f7f800000;", "mov.b32 f5, 0xffc54321;",
         "div.s32 r12, r9, -7;", "rem.u32 r13, r2, r10;", "div.u32 r12, r13, %ctaid.x;", "addc.u32 r13, %ctaid.x, 1;",
     };
     return (size_t)snprintf(to, size, "%s\n", texts[any(sizeof texts / sizeof *texts)]);
