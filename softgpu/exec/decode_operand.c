@@ -314,6 +314,8 @@ int decode_memory(struct exec_decoder *d, const struct ptx_operand *o, enum ptx_
             n->flags |= EXEC_ADDRESS_32;
         else if (ptx_type_size(type) != 8)
             return decode_error(d, "an address in a register of type %s", ptx_type_name(type));
+        if (n->space == PTX_SPACE_PARAM && d->f->is_entry)
+            n->flags |= EXEC_PARAMETERS;
         if (space == PTX_SPACE_PARAM && !variable) {
             n->space = PTX_SPACE_GENERIC;     /* addresses of parameters are generic ones: see variable_value */
             if (n->flags & EXEC_ADDRESS_32)   /* the lower half of one */

@@ -120,6 +120,7 @@ enum {
     EXEC_ADDRESS_FRAME = 16,          /* counts from the frame's local memory */
     EXEC_READS_SHARED = 64,           /* or may: generic loads */
     EXEC_SYSTEM = 128,                /* an atomic operation that releases at system scope */
+    EXEC_PARAMETERS = 128,            /* a load: its address register leads to parameters of the kernel */
 };
 
 struct exec_function {

@@ -25,6 +25,7 @@
  *   locals.c      local memory and parameters of calls
  *   gather.c      rows from memory whose lanes are anywhere
  *   atomics.c     atomic operations on shared and global memory
+ *   parameters.c  parameters of the kernel at any address
  *   matrix.c      matrices that a full warp holds
  *   lanes.c       and lane by lane in other cases; the interpreter does what is left
  *
@@ -352,6 +353,9 @@ bool emit_address(struct compiler *, const struct exec_insn *);
 
 /* gather.c: a row of elements of 4 or 8 bytes, each so many bytes behind `base`; offsets are 32 bits, not negative. */
 LLVMValueRef gather(struct compiler *, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes);
+
+/* parameters.c: false: it is no load that is known to be of parameters. */
+bool emit_parameter(struct compiler *, const struct exec_insn *);
 
 /* atomics.c: false: not one that is known here. */
 bool emit_atomic(struct compiler *, const struct exec_insn *);

@@ -253,9 +253,9 @@ static void emit_one(struct compiler *c, uint32_t k)
         rows_settle_written(c, i);
     if (c->wish->whole && (access_is_shared(i) || atomic_is_known(i))) /* the next block wants it cleared */
         c->whole.refused = true;
-    if (!emit_in_steps(c, k, leave_to, lanewise) && !lanewise(c, i) && !run_store_emit(c, i) && !emit_access(c, i) &&
-        !emit_local(c, i) && !emit_logic(c, i) && !emit_exchange(c, i) && !emit_atomic(c, i) && !emit_matrix(c, i) &&
-        !emit_function(c, i)) {
+    if (!emit_in_steps(c, k, leave_to, lanewise) && !lanewise(c, i) && !run_store_emit(c, i) && !emit_parameter(c, i) &&
+        !emit_access(c, i) && !emit_local(c, i) && !emit_logic(c, i) && !emit_exchange(c, i) && !emit_atomic(c, i) &&
+        !emit_matrix(c, i) && !emit_function(c, i)) {
         c->whole.refused = true; /* each warp would have to be set up */
         rows_step(c, i);
     }

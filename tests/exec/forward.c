@@ -45,7 +45,8 @@ static unsigned char *area(void)
     "mad.lo.s32 r9, r6, r2, r3; setp.ge.u32 p1, r9, r1; @p1 bra DONE;\n"                                         \
     "mov.u32 r10, %nctaid.x; mov.u32 r11, %laneid; xor.b32 r12, r9, r10; mul.wide.s32 a1, r9, 4;\n"              \
     "add.s64 a1, a0, a1; cvt.rn.f32.u32 f4, r9; cvt.rn.f32.s32 f5, r3; mov.b32 f6, r12; mov.u32 r13, 0;\n"       \
-    "mul.wide.u32 a4, r12, r3; mov.u64 a5, 5; cvt.u16.u32 h4, r9;\n"
+    "mul.wide.u32 a4, r12, r3; mov.u64 a5, 5; cvt.u16.u32 h4, r9; mov.u64 a6, data; and.b32 r14, r6, 8;\n"       \
+    "cvt.u64.u32 a7, r14; add.u64 a7, a7, a6;\n"
 
 /* To where an address register leads: lanes a few bytes apart, at one place, or any way. */
 static size_t address(char *to, size_t size)
@@ -70,10 +71,14 @@ static size_t memory_line(char *to, size_t size)
         "ld.global.u64 a4, [A];", "ld.global.v2.u32 {r12, r13}, [A];", "ld.global.v4.f32 {f4, f5, f6, f7}, [A];",
         "ld.u32 r12, [A];", "ld.global.nc.f32 f6, [A];", "st.global.u32 [A], r12;", "st.global.f32 [A], f5;",
         "st.global.u8 [A], r13;", "st.global.u16 [A], h4;", "st.global.u64 [A], a4;", "st.u32 [A], r13;",
+        "ld.param.u32 r12, [a6+8];", "ld.param.v2.u32 {r12, _}, [a7];", "ld.param.s8 r13, [a6+8];",
+        "ld.param.u64 a4, [a6];", "@p2 ld.param.u32 r13, [a7];",
         "st.global.v2.f32 [A], {f5, f6};", "@p2 ld.global.f32 f5, [A];", "@!p2 st.global.u32 [A], r12;",
     };
     static const char *const places[] = { "a1", "a1+4", "a1+-4", "a2", "a2+8", "a2", "a1", "a1" };
     const char *text = texts[any(sizeof texts / sizeof *texts)], *mark = strchr(text, 'A');
+    if (!mark)
+        return (size_t)snprintf(to, size, "%s\n", text);
     return (size_t)snprintf(to, size, "%.*s%s%s\n", (int)(mark - text), text, places[any(8)], mark + 1);
 }
 

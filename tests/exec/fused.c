@@ -110,6 +110,7 @@ static void make_active(const struct places *p)
     "mul.wide.u32 a4, r0, 32; add.u64 a3, a3, a4; mul.wide.u32 a4, r0, 64; add.u64 a0, a0, a4;\n"          \
     "ld.volatile.global.v4.u32 {r4, r5, r6, r7}, [a3]; ld.volatile.global.v2.u64 {a8, a9}, [a3+16];\n"     \
     "mov.b32 f4, r4; cvt.u16.u32 h4, r5; mov.u32 r10, s; mad.lo.u32 r11, r0, 16, r10;\n"                   \
+    "mov.u64 a12, where; and.b64 a13, a9, 8; add.u64 a13, a12, a13;\n"                                     \
     "st.volatile.shared.v4.u32 [r11], {r4, r5, r6, r7}; cvt.u32.u64 r12, a1; bar.sync 0;\n"
 /* shared memory behind what the threads have written */
 #define END                                                                                                \
@@ -389,6 +390,9 @@ static const char *const lines[] = {
     "madc.hi.u32 r6, r4, r5, r6;", "mov.b64 d5, a8;", "mov.b64 d6, a9;",
     "@p1 mul.f64 d4, d4, d5;", "@!p2 fma.rn.f64 d5, d6, d4, d5;",
     "lop3.b32 r4, r4, r5, r6, 0x96;", "prmt.b32 r5, r4, r6, 0x3715;", "mul.hi.u32 r4, r5, r6;",
+    "ld.param.u32 r5, [a12];", "ld.param.v2.u32 {r4, r6}, [a12+8];", "ld.param.u64 a8, [a12+-8];",
+    "ld.param.s8 r4, [a12+5];", "ld.param.u16 h4, [a12+2];", "@p2 ld.param.u32 r6, [a12+16];",
+    "@!p1 ld.param.v2.u64 {a8, _}, [a12+8];", "ld.param.u32 r5, [a13];", "ld.param.v2.u32 {r4, r5}, [a13];",
     "ld.param.u32 r5, [where];", "ld.param.u64 a9, [out];", "@p1 add.s32 r4, r4, 3;", "@p2 mov.b32 r5, r6;",
     "div.rn.f32 f4, f5, f6;", "div.rn.ftz.f32 f5, f6, f4;", "div.full.f32 f4, f4, f6;", "div.full.ftz.f32 f6, f4, f5;",
     "rcp.rn.f32 f4, f5;", "rcp.rn.ftz.f32 f5, f5;", "rcp.approx.f32 f6, f4;", "rcp.approx.ftz.f32 f4, f6;",
