@@ -30,13 +30,35 @@ static void text_of(const struct exec_warp *w, const struct exec_insn *i, char *
     snprintf(text, TEXT, "%s", "others");
 }
 
-/* Instructions of warps. */
-static atomic_ullong interpreted, compiled;
+/* Instructions of warps, by kernel. Those that find no room, in the last; one that
+   lies where another was that is gone, with it. */
+enum { KERNELS = 512, NAME = 200 };
+static struct {
+    _Atomic(const sg_kernel *) kernel;
+    atomic_ullong interpreted, compiled;
+    char name[NAME];
+} kernels[KERNELS + 1];
+
+static unsigned kernel_slot(const sg_kernel *kernel)
+{
+    for (size_t k = (uintptr_t)kernel / sizeof *kernel % KERNELS, tries = 0; tries < KERNELS;
+         k = (k + 1) % KERNELS, tries++) {
+        const sg_kernel *there = atomic_load_explicit(&kernels[k].kernel, memory_order_relaxed);
+        if (!there && atomic_compare_exchange_strong(&kernels[k].kernel, &there, kernel)) {
+            snprintf(kernels[k].name, NAME, "%s", kernel->ptx->name);
+            there = kernel;
+        }
+        if (there == kernel)
+            return (unsigned)k;
+    }
+    return KERNELS;
+}
 
 void exec_instructions_sum(struct exec_warp *w)
 {
-    atomic_fetch_add_explicit(&interpreted, w->interpreted, memory_order_relaxed);
-    atomic_fetch_add_explicit(&compiled, w->compiled, memory_order_relaxed);
+    const unsigned k = kernel_slot(w->block->grid->kernel);
+    atomic_fetch_add_explicit(&kernels[k].interpreted, w->interpreted, memory_order_relaxed);
+    atomic_fetch_add_explicit(&kernels[k].compiled, w->compiled, memory_order_relaxed);
     w->interpreted = w->compiled = 0;
 }
 
@@ -59,16 +81,44 @@ static int by_count(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
+static void say_share(void (*say)(const char *), unsigned long long compiled, unsigned long long all, const char *where)
+{
+    char line[128 + NAME];
+    snprintf(line, sizeof line, "softgpu: %llu instructions of warps%s%s, %.1f %% of them in compiled code", all,
+             *where ? " of " : "", where, 100.0 * (double)compiled / (double)all);
+    say(line);
+}
+
+static int by_interpreted(const void *a, const void *b)
+{
+    const unsigned long long x = kernels[*(const unsigned *)a].interpreted,
+                             y = kernels[*(const unsigned *)b].interpreted;
+    return x > y ? -1 : x < y;
+}
+
+/* All kernels together, and those of which the interpreter has executed most. */
+static void tell_kernels(void (*say)(const char *))
+{
+    unsigned order[KERNELS + 1];
+    unsigned long long compiled = 0, interpreted = 0;
+    for (unsigned k = 0; k <= KERNELS; k++) {
+        order[k] = k;
+        compiled += kernels[k].compiled;
+        interpreted += kernels[k].interpreted;
+    }
+    if (compiled + interpreted)
+        say_share(say, compiled, compiled + interpreted, "");
+    qsort(order, KERNELS + 1, sizeof *order, by_interpreted);
+    for (unsigned k = 0; k < TOLD && kernels[order[k]].interpreted; k++)
+        say_share(say, kernels[order[k]].compiled, kernels[order[k]].interpreted + kernels[order[k]].compiled,
+                  order[k] == KERNELS ? "other kernels" : kernels[order[k]].name);
+}
+
 void exec_callbacks_tell(void (*say)(const char *))
 {
     char line[128 + TEXT];
+    tell_kernels(say);
     unsigned order[SLOTS] = { 0 }, count = 0;
-    const unsigned long long ours = compiled, all = ours + interpreted;
-    if (all) {
-        snprintf(line, sizeof line, "softgpu: %llu instructions of warps, %.1f %% of them in compiled code", all,
-                 100.0 * (double)ours / (double)all);
-        say(line);
-    }
     for (unsigned k = 0; k < SLOTS; k++) {
         unsigned first = 0;
         while (first < count && strcmp(slots[order[first]].text, slots[k].text))

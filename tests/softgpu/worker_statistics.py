@@ -19,6 +19,7 @@ from testlib import case, need, only_cases, read, sanitizer_environment, until  
 BIN, PROGRAM = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 COMPILED = re.compile(r"^softgpu: compiled (\d+) regions in [\d.]+ ms of processor time, refused \d+$", re.M)
 SHARE = re.compile(r"^softgpu: \d+ instructions of warps, ([\d.]+) % of them in compiled code$", re.M)
+KERNEL = re.compile(r"^softgpu: \d+ instructions of warps of \S*vector_add\S*, [\d.]+ % of them in compiled code$", re.M)
 CLOSED = "event=worker-ended"
 
 
@@ -42,6 +43,7 @@ def the_log_has_them():
     compiled, share = COMPILED.search(log), SHARE.search(log)
     need(compiled and int(compiled[1]) > 0, log)
     need(share and float(share[1]) > 10, log)
+    need(KERNEL.search(log), log)
     need("softgpu:" not in said, said)
 
 
