@@ -128,6 +128,26 @@ LLVMValueRef may_touch(struct compiler *c, const struct window_place *p, unsigne
     return LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, moved, wanted, ""), wanted, "");
 }
 
+/* Goes on where the condition holds and both places may be touched. */
+static void find_both(struct compiler *c, const struct exec_insn *i, LLVMValueRef condition, struct window_place *p,
+                      unsigned bytes, unsigned rights, LLVMBasicBlockRef rare)
+{
+    LLVMBasicBlockRef found = block_new(c, "found"), allowed;
+    if (whole_has_span(c, i, bytes)) {
+        branch_mostly(c, condition, found, rare);
+        LLVMPositionBuilderAtEnd(c->builder, found);
+        for (unsigned h = 0; h < 2; h++)
+            whole_find(c, i, p[h].low, 1, bytes, rare);
+        return;
+    }
+    allowed = block_new(c, "allowed");
+    LLVMValueRef inside = both(c, in_window(c, &p[0], bytes), in_window(c, &p[1], bytes));
+    branch_mostly(c, both(c, condition, inside), found, rare);
+    LLVMPositionBuilderAtEnd(c->builder, found);
+    branch_mostly(c, both(c, may_touch(c, &p[0], bytes, rights), may_touch(c, &p[1], bytes, rights)), allowed, rare);
+    LLVMPositionBuilderAtEnd(c->builder, allowed);
+}
+
 /* Where the halves of a warp are; goes on in `rare` if that is not the usual case. each: bytes of a lane. */
 static void find_halves(struct compiler *c, const struct exec_insn *i, unsigned each, LLVMBasicBlockRef rare,
                         LLVMValueRef *address)
@@ -148,12 +168,31 @@ static void find_halves(struct compiler *c, const struct exec_insn *i, unsigned 
     }
     LLVMValueRef beside = all_equal(c, a, half_ramp(c, halves(c, first[0], first[1]), each));
     LLVMValueRef usual = both(c, beside, is_aligned(c, LLVMBuildOr(b, address[0], address[1], ""), each));
-    LLVMValueRef inside = both(c, in_window(c, &p[0], bytes), in_window(c, &p[1], bytes));
-    LLVMBasicBlockRef found = block_new(c, "found"), allowed = block_new(c, "allowed");
-    branch_mostly(c, both(c, usual, inside), found, rare);
-    LLVMPositionBuilderAtEnd(b, found);
-    branch_mostly(c, both(c, may_touch(c, &p[0], bytes, rights), may_touch(c, &p[1], bytes, rights)), allowed, rare);
-    LLVMPositionBuilderAtEnd(b, allowed);
+    find_both(c, i, usual, p, bytes, rights, rare);
+}
+
+/* Each half loads one element: blocks of 16 by 16 threads do, of a row that they have in common. */
+static void load_two(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef a = row_read(c, i->s[0], ROW_64), first[2], value[2];
+    struct window_place p[2];
+    for (unsigned h = 0; h < 2; h++) {
+        first[h] = LLVMBuildExtractElement(b, a, constant_32(c, h * HALF), "");
+        p[h].low = address_of(c, first[h], (uint64_t)i->offset);
+    }
+    LLVMValueRef same = all_equal(c, a, halves(c, first[0], first[1])),
+                 aligned = is_aligned(c, LLVMBuildOr(b, p[0].low, p[1].low, ""), i->size);
+    find_both(c, i, both(c, same, aligned), p, i->size, SG_READ, rare);
+    const bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
+    for (unsigned h = 0; h < 2; h++) {
+        value[h] = load_from(c, LLVMIntTypeInContext(c->context, 8u * i->size), p[h].low, i->size);
+        set_volatile(value[h]);
+        if (i->size < 4)
+            value[h] = LLVMBuildCast(b, sign ? LLVMSExt : LLVMZExt, value[h], c->i32, "");
+    }
+    row_write(c, i->d, access_bits(i), halves(c, value[0], value[1]));
+    LLVMBuildBr(b, behind);
 }
 
 static void prefetch(struct compiler *c, LLVMValueRef address)
@@ -187,11 +226,18 @@ static void global(struct compiler *c, const struct exec_insn *i, LLVMBasicBlock
     LLVMValueRef address[2];
     if (global_steps(c, i, rare, behind))
         return;
-    find_halves(c, i, i->size, rare, address);
-    if (!access_is_store(i))
+    const bool loads = !access_is_store(i),
+               two = loads && shape_of(c, i->s[0], ROW_64).kind != SHAPE_STEPS;
+    LLVMBasicBlockRef other = two ? block_new(c, "other") : rare;
+    find_halves(c, i, i->size, other, address);
+    if (loads)
         foretell(c, address);
-    (access_is_store(i) ? move_to : move_from)(c, i, address);
+    (loads ? move_from : move_to)(c, i, address);
     LLVMBuildBr(c->builder, behind);
+    if (!two)
+        return;
+    LLVMPositionBuilderAtEnd(c->builder, other);
+    load_two(c, i, rare, behind);
 }
 
 /* A vector for each lane. */

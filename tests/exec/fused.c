@@ -47,7 +47,7 @@ static struct places make_places(void)
 
 /* ---- addresses ---- */
 
-enum pattern { STEPS, HALVES, SAME, NEAR, NEARER, FAR, STEPS_OFF, PATTERNS };
+enum pattern { STEPS, HALVES, SAME, TWO, NEAR, NEARER, FAR, STEPS_OFF, PATTERNS };
 
 static uint64_t place_of(enum pattern pattern, unsigned lane, unsigned size, uint32_t base, uint32_t other,
                          uint32_t room)
@@ -56,6 +56,7 @@ static uint64_t place_of(enum pattern pattern, unsigned lane, unsigned size, uin
     case STEPS:     return base + lane * size;
     case HALVES:    return lane < WARP / 2 ? base + lane * size : other + (lane - WARP / 2) * size;
     case SAME:      return base;
+    case TWO:       return lane < WARP / 2 ? base : other;
     case NEARER:    return base / 128 * 128 + any(128 / size) * size;
     case NEAR:      return base / 256 * 256 + any(256 / size) * size;
     case STEPS_OFF: return base + lane * size + (lane == other % WARP ? size : 0);
