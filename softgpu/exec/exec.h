@@ -396,7 +396,8 @@ static inline void exec_pred_write(struct exec_warp *w, uint32_t offset, uint32_
     *p = (*p & ~w->mask) | (value & w->mask);
 }
 static inline bool exec_full(const struct exec_warp *w) { return w->mask == w->whole; }
-/* For what loops wait with: they do it less often, and give way sooner. */
+/* For what loops wait with: they do it less often, and give way sooner. The cost of a load: */
+enum { EXEC_POLL_COST = 128 };
 static inline void exec_poll(struct exec_warp *w, int32_t cost)
 {
     w->budget -= cost;

@@ -16,7 +16,7 @@
 
 #include "softgpu/memory.h"
 
-enum { POLL_COST = 128, MAX_VECTOR = EXEC_VECTOR_MOST };
+enum { MAX_VECTOR = EXEC_VECTOR_MOST };
 
 static inline uint64_t load_element(uintptr_t p, unsigned size, bool sign)
 {
@@ -90,7 +90,7 @@ static void after_load(struct exec_warp *w, const struct exec_insn *i)
     if (!(i->flags & (EXEC_POLL | EXEC_READS_SHARED)))
         return;
     if (i->flags & EXEC_POLL)
-        exec_poll(w, POLL_COST);
+        exec_poll(w, EXEC_POLL_COST);
     if (i->flags & EXEC_READS_SHARED)
         w->block->read = true;
 }
@@ -331,6 +331,18 @@ static exec_handler *fused_store(const struct exec_insn *n)
     return run ? run : n->run;
 }
 
+/* What compilers know a load as which loops may wait with: for them its cost is the only difference. */
+static uint8_t polling_load(const struct exec_insn *n)
+{
+    struct exec_insn plain = *n;
+    const bool sign = n->flags & EXEC_SIGNED && n->size < 4;
+    plain.flags &= (uint8_t)~EXEC_POLL;
+    if (!(n->flags & EXEC_POLL) || !fits_fused(&plain, false) || n->size > 8 || (n->kind == 8) != (n->size == 8) ||
+        (sign && n->kind != 4))
+        return EXEC_STRAIGHT_NONE;
+    return (uint8_t)((sign ? EXEC_STRAIGHT_LOAD_8S : EXEC_STRAIGHT_LOAD_8) + log2_of(n->size));
+}
+
 /* What compilers know an access of one row as: one of 32 bits in shared memory is `shared`; the handler of others says
    more (straighten.c), or they are `other`. */
 static uint8_t plain_access(const struct exec_insn *n, uint8_t shared, uint8_t other)
@@ -482,7 +494,9 @@ static int decode_load(struct exec_decoder *d)
         n.straight = EXEC_STRAIGHT_PARAM;
     if (!d->kernel->program->plain)
         n.run = fused_load(&n);
-    n.known = v ? EXEC_STRAIGHT_LOAD_VECTOR : plain_access(&n, EXEC_STRAIGHT_SHARED_LOAD, EXEC_STRAIGHT_LOAD);
+    n.known = v ? EXEC_STRAIGHT_LOAD_VECTOR : polling_load(&n);
+    if (n.known == EXEC_STRAIGHT_NONE)
+        n.known = plain_access(&n, EXEC_STRAIGHT_SHARED_LOAD, EXEC_STRAIGHT_LOAD);
     return decode_put_guarded(d, n);
 }
 

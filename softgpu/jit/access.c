@@ -323,26 +323,41 @@ static void shared(struct compiler *c, const struct exec_insn *i, LLVMBasicBlock
     LLVMBuildBr(b, behind);
 }
 
+/* Behind a load that loops may wait with, as exec_poll has it. */
+static void poll(struct compiler *c)
+{
+    LLVMValueRef at = address_of(c, c->warp, offsetof(struct exec_warp, budget)), left = load_from(c, c->i32, at, 4);
+    store_to(c, LLVMBuildSub(c->builder, left, constant_32(c, EXEC_POLL_COST), ""), at, 4);
+    store_to(c, LLVMConstInt(c->i8, true, false), address_of(c, c->warp, offsetof(struct exec_warp, polled)), 1);
+}
+
 bool emit_access(struct compiler *c, const struct exec_insn *i)
 {
-    if (!access_bits(i) && !exec_is_global_vector(i))
+    const bool polls = i->flags & EXEC_POLL;
+    if ((!access_bits(i) && !exec_is_global_vector(i)) || (polls && c->wish->whole))
         return false;
-    LLVMBasicBlockRef rare = block_new(c, "rare"), behind = block_new(c, "accessed");
+    LLVMBasicBlockRef rare = block_new(c, "rare"), behind = block_new(c, "accessed"),
+                      moved = polls ? block_new(c, "moved") : behind;
     LLVMValueRef lanes = lanes_that_act(c, i);
-    const bool done = lanes && some_steps(c, i, lanes, rare, behind);
+    const bool done = lanes && some_steps(c, i, lanes, rare, moved);
     if (lanes && !done)
         begin_some(c, lanes, rare, behind);
     if (done)
         ;
     else if (access_is_shared(i))
-        shared(c, i, rare, behind);
+        shared(c, i, rare, moved);
     else if (exec_is_global_vector(i))
-        global_vector(c, i, rare, behind);
+        global_vector(c, i, rare, moved);
     else
-        global(c, i, rare, behind);
+        global(c, i, rare, moved);
     LLVMBasicBlockRef step = block_new(c, "step");
     LLVMPositionBuilderAtEnd(c->builder, rare);
-    lanes_access(c, i, lanes, step, behind);
+    lanes_access(c, i, lanes, step, moved);
+    if (polls) {
+        LLVMPositionBuilderAtEnd(c->builder, moved);
+        poll(c);
+        LLVMBuildBr(c->builder, behind);
+    }
     LLVMPositionBuilderAtEnd(c->builder, step);
     rows_step(c, i);
     LLVMBuildBr(c->builder, behind);
