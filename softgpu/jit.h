@@ -49,7 +49,7 @@ struct sg_jit_wish {
     bool counted;                     /* the code counts its instructions in exec_warp.compiled */
     struct sg_jit_places *places;     /* not NULL: code for some lanes, whose places are filled in */
     bool whole;                       /* code for whole blocks: it is a sg_jit_whole */
-    /* Of code for whole blocks. begin: sets the warp up, as the interpreter wants it; lanes that are not among these
+    /* begin: of code for whole blocks: sets the warp up, as the interpreter wants it; lanes that are not among these
        stand before `others`. find: fills in the block's
        span; false: so many bytes at the address may not be touched so (enum sg_rights). */
     void (*begin)(struct exec_warp *, uint32_t lanes, const struct exec_insn *others);

@@ -273,6 +273,8 @@ struct exec_warp {
 /* Of global memory: `count` addresses from `first` on, at each of which an access may begin. */
 struct exec_span { uint64_t first, count; };
 enum { EXEC_SPANS = 32 };
+/* Spans of other code, which finds lane by lane where they are: of bytes that may be read, written, and both. */
+enum { EXEC_REACHES_READ = 8, EXEC_REACHES_WRITE = 4, EXEC_REACHES_BOTH = 4, EXEC_REACHES = 16 };
 
 enum { EXEC_BARRIERS = 16, EXEC_BARRIER_CLUSTER = EXEC_BARRIERS, EXEC_MAX_WARPS = 32, EXEC_CLUSTER_MOST = 16 };
 struct exec_barrier {
@@ -298,7 +300,8 @@ struct exec_block {
     bool fresh;                       /* not set up yet */
     uint32_t stopped;                 /* how often, of late, warps did not run through */
     bool clean;                       /* only code for whole blocks has run in it since whole.c made it ready */
-    struct exec_span spans[EXEC_SPANS]; /* what accesses of such code have found in this turn of the host thread */
+    struct exec_span spans[EXEC_SPANS], /* what accesses of such code have found in this turn of the host thread */
+                     reaches[EXEC_REACHES]; /* and those of other code */
     bool parked;                      /* nothing in it can run: waits to be cancelled */
     bool failed;
     bool released;                    /* warps left a barrier: the oldest goes first */

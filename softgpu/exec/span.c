@@ -43,7 +43,8 @@ bool exec_span_find(struct exec_block *b, uint32_t span, uint64_t address, uint3
         to = to < size ? to : size;
         if (to - offset < bytes)
             return false;
-        b->spans[span] = (struct exec_span){ base + from, to - from - bytes + 1 };
+        struct exec_span *s = span < EXEC_SPANS ? &b->spans[span] : &b->reaches[span - EXEC_SPANS];
+        *s = (struct exec_span){ base + from, to - from - bytes + 1 };
         return true;
     }
     return false;

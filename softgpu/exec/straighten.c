@@ -137,6 +137,7 @@ static const struct { const char *text; uint8_t operation; } operations[] = {
     { "mad.lo.s64", EXEC_STRAIGHT_MAD_LO_64 },        { "mad.lo.u64", EXEC_STRAIGHT_MAD_LO_64 },
     { "bfe.u32", EXEC_STRAIGHT_BFE_U32 },             { "bfe.s32", EXEC_STRAIGHT_BFE_S32 },
     { "bfi.b32", EXEC_STRAIGHT_BFI_32 },              { "brev.b32", EXEC_STRAIGHT_BREV_32 },
+    { "bfi.b64", EXEC_STRAIGHT_BFI_64 },
     { "popc.b32", EXEC_STRAIGHT_POPC_32 },            { "popc.b64", EXEC_STRAIGHT_POPC_64 },
     { "clz.b32", EXEC_STRAIGHT_CLZ_32 },              { "clz.b64", EXEC_STRAIGHT_CLZ_64 },
     { "shf.l.wrap.b32", EXEC_STRAIGHT_SHF_L_WRAP },   { "shf.l.clamp.b32", EXEC_STRAIGHT_SHF_L_CLAMP },

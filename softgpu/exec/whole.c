@@ -23,6 +23,7 @@ struct exec_region *exec_whole_of(const sg_grid *g)
 
 void exec_whole_turn(struct exec_block *b)
 {
+    memset(b->reaches, 0, sizeof b->reaches);
     if (b->grid->whole)
         memset(b->spans, 0, sizeof b->spans);
 }

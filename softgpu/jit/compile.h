@@ -22,6 +22,8 @@
  *   access.c      accesses of memory: the usual case inline
  *   steps.c       where it is known how far lanes are apart
  *   vectors.c     vectors of global memory: elements change places
+ *   reach.c       where lanes are in global memory, if they are anywhere
+ *   bytes.c       loads of bytes side by side, which become one
  *   locals.c      local memory and parameters of calls
  *   gather.c      rows from memory whose lanes are anywhere
  *   atomics.c     atomic operations on shared and global memory
@@ -125,6 +127,7 @@ struct compiler {
     uint32_t live_words;
     struct row_shape *shapes, *now;   /* or NULL: before each instruction, per row; of the one being written */
     unsigned seen;                    /* accesses that foretell where they are next */
+    unsigned reaches;                 /* accesses that have a span of exec_block.reaches */
     bool failed;                      /* no memory */
 };
 
@@ -351,7 +354,11 @@ bool emit_local(struct compiler *, const struct exec_insn *);
 /* An address of local memory as a value, or one that goes into a window. false: it is neither. */
 bool emit_address(struct compiler *, const struct exec_insn *);
 
-/* gather.c: a row of elements of 4 or 8 bytes, each so many bytes behind `base`; offsets are 32 bits, not negative. */
+/* bytes.c: writes the instructions from k on that load bytes side by side, and those between, if they are some. Returns
+   the instruction behind them, or k. emit: writes an instruction that is no branch. */
+uint32_t bytes_emit(struct compiler *, uint32_t k, void (*emit)(struct compiler *, uint32_t k));
+
+/* gather.c: elements of so many bytes, each of which is at an offset of 32 bits behind `base`. */
 LLVMValueRef gather(struct compiler *, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes);
 
 /* parameters.c: false: it is no load that is known to be of parameters. */
@@ -369,9 +376,9 @@ void lanes_begin(struct compiler *);
    interpreter has to do it. */
 void lanes_access(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, LLVMBasicBlockRef step,
                   LLVMBasicBlockRef behind);
-/* Where the lanes are in shared or global memory goes to lane_places. Goes on in `step` where one of them is wrong.
-   rights: which the lanes need (enum sg_rights). */
+/* Where the lanes are in shared memory goes to lane_places. Goes on in `step` where one of them is wrong. */
 void lanes_find_shared(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, LLVMBasicBlockRef step);
+/* The same for global memory. rights: which the lanes need (enum sg_rights). */
 void lanes_find_global(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, unsigned rights,
                        LLVMBasicBlockRef step);
 /* A loop over these lanes, of which there are some: `body` writes its code. */

@@ -267,7 +267,9 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
     const struct exec_insn *i = &c->wish->insns[k];
     LLVMPositionBuilderAtEnd(c->builder, c->blocks[k]);
     shapes_begin(c, k);
-    const uint32_t behind = run_emit(c, k, leave_to, lanewise);
+    uint32_t behind = run_emit(c, k, leave_to, lanewise);
+    if (behind == k)
+        behind = bytes_emit(c, k, emit_one);
     if (behind != k) {
         count(c, behind - k);
         LLVMBuildBr(c->builder, way_to(c, behind));

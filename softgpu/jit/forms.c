@@ -58,6 +58,7 @@ static const struct arithmetic_form forms[EXEC_STRAIGHT_COUNT] = {
     IS(SUB_16) = OF2, IS(MUL_LO_16) = OF2, IS(MUL_WIDE_S16) = OF2, IS(SHL_16) = OF2, IS(SHR_S16) = OF2,
     IS(CUT_8) = OF1, IS(CUT_64_16) = { ROW_32, { ROW_64 }, false }, IS(SIGN_8) = OF1, IS(SIGN_16) = OF1,
     IS(SIGN_8_16) = OF1, IS(BFE_U32) = OF3, IS(BFE_S32) = OF3,
+    IS(BFI_64) = { ROW_64, { ROW_64, ROW_64, ROW_32, ROW_32 }, false },
     IS(BFI_32) = { ROW_32, { ROW_32, ROW_32, ROW_32, ROW_32 }, false }, IS(POPC_32) = OF1,
     IS(POPC_64) = { ROW_32, { ROW_64 }, false }, IS(CLZ_32) = OF1, IS(CLZ_64) = { ROW_32, { ROW_64 }, false },
     IS(BREV_32) = OF1, IS(SHF_L_WRAP) = OF3, IS(SHF_L_CLAMP) = OF3, IS(SHF_R_WRAP) = OF3, IS(SHF_R_CLAMP) = OF3,

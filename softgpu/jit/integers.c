@@ -124,6 +124,22 @@ static LLVMValueRef with_field(struct compiler *c, LLVMValueRef *s)
                        LLVMBuildAnd(b, LLVMBuildShl(b, s[0], by, ""), mask, ""), "");
 }
 
+/* Of 64 bits. Positions and lengths from 64 on are all the same. */
+static LLVMValueRef with_field_64(struct compiler *c, LLVMValueRef *s)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef zero = LLVMConstNull(c->row64), full = splat_32(c, 64), all = LLVMConstAllOnes(c->row64),
+                 one = splat(c, constant_64(c, 1));
+    LLVMValueRef by = LLVMBuildZExt(b, low(c, s[2], 6), c->row64, ""),
+                 bits = LLVMBuildZExt(b, low(c, s[3], 6), c->row64, "");
+    LLVMValueRef field = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntUGE, s[3], full, ""), all,
+                                         LLVMBuildSub(b, LLVMBuildShl(b, one, bits, ""), one, ""), ""),
+                 mask = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntUGE, s[2], full, ""), zero,
+                                        LLVMBuildShl(b, field, by, ""), "");
+    return LLVMBuildOr(b, LLVMBuildAnd(b, s[1], LLVMBuildNot(b, mask, ""), ""),
+                       LLVMBuildAnd(b, LLVMBuildShl(b, s[0], by, ""), mask, ""), "");
+}
+
 /* The pair of s[1] above s[0] shifted, and of it the upper half (left) or the lower one. */
 static LLVMValueRef funnel(struct compiler *c, bool left, bool clamp, LLVMValueRef *s)
 {
@@ -243,6 +259,7 @@ static LLVMValueRef of_bits(struct compiler *c, const struct exec_insn *i, LLVMV
     case IS(BFE_U32): return field(c, s[0], low(c, s[1], 8), low(c, s[2], 8));
     case IS(BFE_S32): return signed_field(c, s[0], low(c, s[1], 8), low(c, s[2], 8));
     case IS(BFI_32): return with_field(c, s);
+    case IS(BFI_64): return with_field_64(c, s);
     case IS(SHF_L_WRAP): return funnel(c, true, false, s);
     case IS(SHF_L_CLAMP): return funnel(c, true, true, s);
     case IS(SHF_R_WRAP): return funnel(c, false, false, s);

@@ -1,13 +1,12 @@
 /*
- * lanes.c: accesses of memory lane by lane, in a loop: where lanes are not side by side, or only some take part. All of
- * them must be right before the first is made: aligned, and in shared memory or in one granule of the window where the
- * warp was last. Else the interpreter does the instruction.
+ * lanes.c: accesses of memory lane by lane: where lanes are not side by side, or only some take part. All of them must
+ * be right before the first is made: aligned, and in shared memory, or in global memory that may be touched so
+ * (reach.c). Else the interpreter does the instruction.
  */
-#include "softgpu/jit/compile.h"
+#include "softgpu/jit/access.h"
+#include "softgpu/jit/reach.h"
 
 #include <string.h>
-
-#define GRANULE_REST ((UINT64_C(1) << SG_GRANULE_SHIFT) - 1)
 
 /* The value of a variable of `begin`, one cell for each lane, as an address. */
 LLVMValueRef lanes_variable(struct compiler *c, LLVMValueRef variable)
@@ -58,36 +57,21 @@ static LLVMValueRef some_bits(struct compiler *c, LLVMValueRef row, uint64_t bit
     return LLVMBuildICmp(c->builder, LLVMIntNE, LLVMBuildAnd(c->builder, row, mask, ""), LLVMConstNull(type), "");
 }
 
-void lanes_find_global(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, unsigned wish,
+static struct reach reach_of(struct compiler *c, const struct exec_insn *i)
+{
+    const unsigned bytes = i->size * i->vector;
+    LLVMValueRef offset = splat(c, constant_64(c, (uint64_t)i->offset));
+    return (struct reach){ .at = LLVMBuildAdd(c->builder, row_read(c, i->s[0], ROW_64), offset, ""),
+                           .bytes = bytes,
+                           .align = bytes };
+}
+
+void lanes_find_global(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, unsigned rights,
                        LLVMBasicBlockRef step)
 {
-    LLVMBuilderRef b = c->builder;
-    LLVMValueRef at = LLVMBuildAdd(b, row_read(c, i->s[0], ROW_64), splat(c, constant_64(c, (uint64_t)i->offset)), "");
-    store_to(c, at, lanes_variable(c, c->lane_places), 64);
-    LLVMValueRef window = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, near)), 8),
-                 base = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, base)), 8),
-                 size = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, size)), 8),
-                 rights = load_from(c, c->i64, address_of(c, window, offsetof(struct sg_window, rights)), 8);
-    LLVMValueRef first = load_from(c, c->i64, lanes_cell(c, c->lane_places, lanes_first(c, lanes), 8), 8),
-                 offset = LLVMBuildSub(b, first, base, "");
-    LLVMBasicBlockRef inside = block_new(c, "inside"), granule = block_new(c, "granule");
-    LLVMValueRef before = LLVMBuildAnd(b, offset, constant_64(c, ~GRANULE_REST), ""),
-                 begins = LLVMBuildICmp(b, LLVMIntULT, offset, size, ""),
-                 left = LLVMBuildSub(b, size, before, ""),
-                 whole = LLVMBuildICmp(b, LLVMIntUGT, left, constant_64(c, GRANULE_REST), "");
-    branch_mostly(c, LLVMBuildAnd(b, begins, whole, ""), inside, step);
-    LLVMPositionBuilderAtEnd(b, inside);
-    LLVMValueRef begin = LLVMBuildAdd(b, base, before, "");
-    LLVMValueRef within = LLVMBuildSub(b, at, splat(c, begin), "");
-    leave_if(c, some_bits(c, within, ~GRANULE_REST | (i->size * i->vector - 1u)), lanes, step);
-    LLVMValueRef index = LLVMBuildLShr(b, offset, constant_64(c, SG_GRANULE_SHIFT), ""),
-                 has = load_from(c, c->i8, LLVMBuildAdd(b, rights, index, ""), 1);
-    LLVMValueRef device = load_from(c, c->i32, address_of(c, c->warp, offsetof(struct exec_warp, granule_device)), 4),
-                 wanted = constant_32(c, wish);
-    LLVMValueRef own = LLVMBuildLShr(b, LLVMBuildZExt(b, has, c->i32, ""),
-                                     LLVMBuildShl(b, device, constant_32(c, 1), ""), "");
-    branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, own, wanted, ""), wanted, ""), granule, step);
-    LLVMPositionBuilderAtEnd(b, granule);
+    struct reach r = reach_of(c, i);
+    reach_find(c, &r, lanes, rights, step);
+    store_to(c, r.at, lanes_variable(c, c->lane_places), 64);
 }
 
 void lanes_find_shared(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef step)
@@ -168,6 +152,15 @@ void lanes_each(struct compiler *c, LLVMValueRef lanes,
     LLVMPositionBuilderAtEnd(b, done);
 }
 
+/* Loads of global memory, without a loop. */
+static void gather_global(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef step)
+{
+    struct reach r = reach_of(c, i);
+    reach_find(c, &r, lanes ? lanes : constant_32(c, UINT32_MAX), SG_READ, step);
+    LLVMValueRef elements = gather(c, r.first, reach_offsets(c, &r, lanes), i->size);
+    row_put(c, i, i->d, access_bits(i), widened(c, i, elements));
+}
+
 void lanes_access(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef step,
                   LLVMBasicBlockRef behind)
 {
@@ -175,6 +168,11 @@ void lanes_access(struct compiler *c, const struct exec_insn *i, LLVMValueRef la
     const enum row_bits bits = access_bits(i);
     const bool store = access_is_store(i), vector = i->vector > 1;
     const bool all = !lanes && store && !vector && access_is_shared(i);
+    if (!store && !vector && !access_is_shared(i)) {
+        gather_global(c, i, lanes, step);
+        LLVMBuildBr(b, behind);
+        return;
+    }
     if (!lanes)
         lanes = constant_32(c, UINT32_MAX);
     if (access_is_shared(i))

@@ -112,16 +112,11 @@ static LLVMValueRef is_wrong(struct compiler *c, const struct exec_insn *i, LLVM
                        LLVMBuildICmp(b, LLVMIntUGE, offset, type == c->i32 ? end : splat(c, end), ""), "");
 }
 
-/* Bits in front of the bytes in their word. Of a number or a row. */
-static LLVMValueRef shift_of(struct compiler *c, const struct exec_insn *i, LLVMValueRef offset)
+/* Bits in front of the bytes in their word. */
+static LLVMValueRef shift_of(struct compiler *c, LLVMValueRef offset)
 {
     LLVMBuilderRef b = c->builder;
-    const bool one = LLVMTypeOf(offset) == c->i32;
-    LLVMValueRef within = constant_32(c, 3), eight = constant_32(c, 3);
-    if (bytes_of(i) >= 4)
-        return NULL;
-    return LLVMBuildShl(b, LLVMBuildAnd(b, offset, one ? within : splat(c, within), ""), one ? eight : splat(c, eight),
-                        "");
+    return splat(c, LLVMBuildShl(b, LLVMBuildAnd(b, offset, constant_32(c, 3), ""), constant_32(c, 3), ""));
 }
 
 /* offset: of all lanes, in the thread's memory. known: it counts from the frame by so many bytes that lie in one piece
@@ -136,22 +131,19 @@ static void place_one(struct compiler *c, const struct exec_insn *i, LLVMValueRe
     w->skip = known < PIECE ? known & ~3u : 0;
     if (known == PIECE)
         w->first = LLVMBuildAdd(b, w->first, LLVMBuildAnd(b, wide, constant_64(c, PIECE - 4), ""), "");
-    w->shift = shift_of(c, i, offset);
-    if (w->shift)
-        w->shift = splat(c, w->shift);
+    w->shift = bytes_of(i) < 4 ? shift_of(c, offset) : NULL;
 }
 
-static void place_each(struct compiler *c, const struct exec_insn *i, LLVMValueRef offsets, struct local_words *w)
+static void place_each(struct compiler *c, LLVMValueRef offsets, struct local_words *w)
 {
     LLVMBuilderRef b = c->builder;
     LLVMValueRef lane[SG_LANES];
     for (unsigned l = 0; l < SG_LANES; l++)
         lane[l] = constant_32(c, l * PIECE);
     LLVMValueRef piece = LLVMBuildAnd(b, offsets, splat(c, constant_32(c, ~(PIECE - 1u))), ""),
-                 within = LLVMBuildAnd(b, offsets, splat(c, constant_32(c, PIECE - 4)), ""),
+                 within = LLVMBuildAnd(b, offsets, splat(c, constant_32(c, PIECE - 1)), ""),
                  at = LLVMBuildOr(b, LLVMBuildShl(b, piece, splat(c, constant_32(c, 5)), ""), within, "");
     w->offsets = LLVMBuildOr(b, at, LLVMConstVector(lane, SG_LANES), "");
-    w->shift = shift_of(c, i, offsets);
 }
 
 /* The offsets in the thread's memory, of 32 bits, as the interpreter counts them. one: lane 0 says all. */
@@ -192,7 +184,7 @@ static void find(struct compiler *c, const struct exec_insn *i, LLVMValueRef lan
         offsets = LLVMBuildSelect(b, lanes_spread(c, lanes, ROW_32), offsets, LLVMConstNull(c->row32), "");
     LLVMValueRef wrong = LLVMBuildBitCast(b, is_wrong(c, i, offsets, c->local.end), c->i32, "");
     go_on_unless(c, LLVMBuildICmp(b, LLVMIntNE, wrong, constant_32(c, 0), ""), step);
-    place_each(c, i, offsets, w);
+    place_each(c, offsets, w);
 }
 
 /* ---- words at one offset ---- */
@@ -252,11 +244,13 @@ static void store_group(struct compiler *c, const struct local_words *w, unsigne
 
 /* ---- words ---- */
 
-static LLVMValueRef load_word(struct compiler *c, const struct local_words *w, unsigned word)
+static LLVMValueRef load_word(struct compiler *c, const struct exec_insn *i, const struct local_words *w, unsigned word)
 {
     if (w->first)
         return load_beside(c, w, word);
-    return gather(c, address_of(c, c->local.memory, (uint64_t)word * w->bytes), w->offsets, w->bytes);
+    const unsigned bytes = bytes_of(i) < w->bytes ? bytes_of(i) : w->bytes;
+    LLVMValueRef all = gather(c, address_of(c, c->local.memory, (uint64_t)word * w->bytes), w->offsets, bytes);
+    return bytes < 4 ? LLVMBuildZExt(c->builder, all, c->row32, "") : all;
 }
 
 /* Elements of a lane one behind the other in a word. */
@@ -295,7 +289,7 @@ static void load(struct compiler *c, const struct exec_insn *i, const struct loc
     const struct exec_vector *v = i->extra;
     LLVMValueRef word[WORDS_MOST];
     for (unsigned k = 0; k < w->count; k++) {
-        word[k] = load_word(c, w, k);
+        word[k] = load_word(c, i, w, k);
         if (w->shift)
             word[k] = LLVMBuildLShr(c->builder, word[k], w->shift, "");
     }
@@ -332,7 +326,7 @@ static void store_beside(struct compiler *c, const struct exec_insn *i, const st
 {
     LLVMBuilderRef b = c->builder;
     for (unsigned k = 0; k < w->count; k++) {
-        LLVMValueRef row = put_together(c, i, w, k), before = w->shift || lanes ? load_word(c, w, k) : NULL;
+        LLVMValueRef row = put_together(c, i, w, k), before = w->shift || lanes ? load_word(c, i, w, k) : NULL;
         if (w->shift) {
             LLVMValueRef own = LLVMBuildShl(b, number(c, w, (UINT64_C(1) << 8u * bytes_of(i)) - 1), w->shift, "");
             row = LLVMBuildOr(b, LLVMBuildShl(b, row, w->shift, ""),

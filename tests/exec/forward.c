@@ -64,6 +64,18 @@ static size_t address(char *to, size_t size)
     }
 }
 
+/* Bytes side by side, of which a number is put together. */
+static size_t line_of_bytes(char *to, size_t size)
+{
+    size_t n = 0;
+    for (unsigned k = 0, count = 2 + any(8); k < count; k++)
+        n += (size_t)snprintf(to + n, size - n,
+                              "%sld.global.%s %s, [a2+%d]; shl.b32 r%u, r%u, 8; or.b32 r12, r12, r13;\n",
+                              any(20) ? "" : "@p2 ", any(3) ? "u8" : "s8", any(3) ? "r13" : "h4",
+                              (int)any(any(4) ? 12 : 40) - 8, 12 + any(2), 12 + any(2));
+    return n;
+}
+
 static size_t memory_line(char *to, size_t size)
 {
     static const char *const texts[] = {
@@ -76,6 +88,8 @@ static size_t memory_line(char *to, size_t size)
         "st.global.v2.f32 [A], {f5, f6};", "@p2 ld.global.f32 f5, [A];", "@!p2 st.global.u32 [A], r12;",
     };
     static const char *const places[] = { "a1", "a1+4", "a1+-4", "a2", "a2+8", "a2", "a1", "a1" };
+    if (!any(4))
+        return line_of_bytes(to, size);
     const char *text = texts[any(sizeof texts / sizeof *texts)], *mark = strchr(text, 'A');
     if (!mark)
         return (size_t)snprintf(to, size, "%s\n", text);
