@@ -263,7 +263,7 @@ struct exec_warp {
     uint64_t seen[EXEC_SEEN];         /* where accesses of compiled code were last; any values (softgpu/jit/access.c) */
     const struct exec_region *region; /* whose code for some lanes runs; and the lanes that wait at its places */
     uint32_t waiting[SG_JIT_PLACES];
-    struct exec_chunk *chunk;
+    struct exec_chunk *chunk, *spare; /* the second was the first once, and is kept for the next call */
     struct exec_group groups[SG_LANES];
     _Alignas(64) uint32_t special[EXEC_ROW_COUNT][SG_LANES];
     _Alignas(64) unsigned char temp[2][16 * SG_LANES];

@@ -20,8 +20,14 @@ void *exec_zeroed(size_t alignment, size_t size)
     return memory;
 }
 
-static struct exec_chunk *chunk_new(size_t need, struct exec_chunk *previous)
+static struct exec_chunk *chunk_new(struct exec_warp *w, size_t need, struct exec_chunk *previous)
 {
+    struct exec_chunk *spare = w->spare;
+    if (previous && spare && need <= spare->size) {
+        w->spare = NULL;
+        *spare = (struct exec_chunk){ .previous = previous, .size = spare->size, .bytes = spare->bytes };
+        return spare;
+    }
     size_t size = need > CHUNK_MIN ? need : previous ? CHUNK_MIN : need;
     struct exec_chunk *c = malloc(sizeof *c);
     if (!c)
@@ -38,6 +44,10 @@ static void chunk_drop(struct exec_warp *w)
 {
     struct exec_chunk *c = w->chunk;
     w->chunk = c->previous;
+    if (!w->spare && c->previous) { /* for the next block's calls */
+        w->spare = c;
+        return;
+    }
     free(c->bytes);
     free(c);
 }
@@ -61,7 +71,7 @@ struct exec_frame *exec_frame_push(struct exec_warp *w, const struct exec_functi
     size_t need = frame_size(f);
     struct exec_chunk *c = w->chunk;
     if (!c || c->size - c->used < need) {
-        c = chunk_new(need, c);
+        c = chunk_new(w, need, c);
         if (!c)
             return NULL;
         w->chunk = c;
@@ -122,4 +132,8 @@ void exec_frames_free(struct exec_warp *w)
 {
     while (w->chunk)
         chunk_drop(w);
+    if (w->spare)
+        free(w->spare->bytes);
+    free(w->spare);
+    w->spare = NULL;
 }

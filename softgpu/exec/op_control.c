@@ -121,6 +121,47 @@ static int decode_brx(struct exec_decoder *d)
 
 /* --- calls --- */
 
+/* Bytes of the lanes, from every `step` bytes to every `to_step`. */
+static void copy_lanes(unsigned char *to, unsigned to_step, const unsigned char *from, unsigned step, uint32_t size,
+                       uint32_t lanes)
+{
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        const unsigned l = (unsigned)__builtin_ctz(m);
+        switch (size) {
+        case 4:  memcpy(to + l * to_step, from + l * step, 4); break;
+        case 8:  memcpy(to + l * to_step, from + l * step, 8); break;
+        default: memcpy(to + l * to_step, from + l * step, size);
+        }
+    }
+}
+
+static bool in_one_piece(uint64_t at, uint64_t size) { return at % 16 + size <= 16; }
+static unsigned cell_of(const struct exec_value *v) { return v->bytes < 4 ? 4u : v->bytes; }
+
+/* An argument of all active lanes, into the callee's local memory at `to`, if it is in one piece here and there. */
+static bool pass_at_once(const struct exec_warp *w, const struct exec_value *v, const struct exec_frame *caller,
+                         uint32_t to, uint64_t formal)
+{
+    const uint32_t size = formal < v->size ? (uint32_t)formal : v->size, from = caller->local_base + v->at;
+    if (!in_one_piece(to, size) || (!v->in_row && !in_one_piece(from, size)))
+        return false;
+    copy_lanes(exec_local(w, 0, to), 16, v->in_row ? exec_row(w, v->row) : exec_local(w, 0, from),
+               v->in_row ? cell_of(v) : 16, size, w->mask);
+    return true;
+}
+
+/* Likewise a result, out of the callee's local memory at `from`. */
+static bool give_back_at_once(const struct exec_warp *w, const struct exec_value *v, const struct exec_frame *caller,
+                              uint32_t from, uint64_t formal)
+{
+    const uint32_t size = formal < v->size ? (uint32_t)formal : v->size, to = caller->local_base + v->at;
+    if (!in_one_piece(from, size) || (v->in_row ? size != cell_of(v) : !in_one_piece(to, size)))
+        return false;
+    copy_lanes(v->in_row ? caller->rows + v->to : exec_local(w, 0, to), v->in_row ? size : 16, exec_local(w, 0, from),
+               16, size, w->mask);
+    return true;
+}
+
 /* An argument into the callee's local memory at `to`. */
 static void pass(const struct exec_warp *w, const struct exec_value *v, const struct exec_frame *caller, unsigned lane,
                  uint32_t to, uint64_t formal)
@@ -154,6 +195,24 @@ static void give_back(struct exec_warp *w, const struct exec_value *v, const str
     }
 }
 
+static void pass_all(struct exec_warp *w, const struct exec_value *v, const struct exec_frame *caller, uint32_t to,
+                     uint64_t formal)
+{
+    if (pass_at_once(w, v, caller, to, formal))
+        return;
+    for (uint32_t m = w->mask; m; m &= m - 1)
+        pass(w, v, caller, (unsigned)__builtin_ctz(m), to, formal);
+}
+
+static void give_back_all(struct exec_warp *w, const struct exec_value *v, const struct exec_frame *caller,
+                          uint32_t from, uint64_t formal)
+{
+    if (give_back_at_once(w, v, caller, from, formal))
+        return;
+    for (uint32_t m = w->mask; m; m &= m - 1)
+        give_back(w, v, caller, (unsigned)__builtin_ctz(m), from, formal);
+}
+
 static void use_frame(struct exec_warp *w, struct exec_frame *f)
 {
     w->frame = f;
@@ -182,10 +241,7 @@ static void enter(struct exec_warp *w, const struct exec_insn *i, const struct e
     frame->call = i;
     const struct ptx_prototype *p = &f->ptx->signature;
     for (uint32_t k = 0; k < c->argument_count && k < p->param_count; k++)
-        for (uint32_t m = w->mask; m; m &= m - 1) {
-            unsigned l = (unsigned)__builtin_ctz(m);
-            pass(w, &c->arguments[k], caller, l, frame->local_base + f->param_offset[k], p->params[k].size);
-        }
+        pass_all(w, &c->arguments[k], caller, frame->local_base + f->param_offset[k], p->params[k].size);
     use_frame(w, frame);
     w->budget -= CALL_COST;
     exec_jump(w, f->insns);
@@ -233,10 +289,7 @@ void exec_run_return(struct exec_warp *w, const struct exec_insn *i)
     const struct exec_function *f = frame->function;
     const struct ptx_prototype *p = &f->ptx->signature;
     for (uint32_t k = 0; k < c->result_count && k < p->return_count; k++)
-        for (uint32_t m = w->mask; m; m &= m - 1) {
-            unsigned l = (unsigned)__builtin_ctz(m);
-            give_back(w, &c->results[k], caller, l, frame->local_base + f->return_offset[k], p->returns[k].size);
-        }
+        give_back_all(w, &c->results[k], caller, frame->local_base + f->return_offset[k], p->returns[k].size);
     const struct exec_insn *to = frame->return_pc;
     exec_frame_leave(w, frame, w->mask);
     use_frame(w, caller);
