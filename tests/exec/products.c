@@ -1,7 +1,7 @@
 /* products.c: sums of products of matrices, at each level of the processor, beside a reference in integers of 64 bits.
  *
- * shows: software GPU: products of matrices of random numbers add up the same at each level of the processor, also where
- *   numbers are far apart, and in no sum is a zero negative
+ * shows: software GPU: products of matrices of random numbers add up the same at each level of the processor, also
+ *   where numbers are far apart, and in no sum is a zero negative
  */
 #include <math.h>
 #include <string.h>

@@ -19,7 +19,8 @@ from testlib import case, need, only_cases, read, sanitizer_environment, until  
 BIN, PROGRAM = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 COMPILED = re.compile(r"^softgpu: compiled (\d+) regions in [\d.]+ ms of processor time, refused \d+$", re.M)
 SHARE = re.compile(r"^softgpu: \d+ instructions of warps, ([\d.]+) % of them in compiled code$", re.M)
-KERNEL = re.compile(r"^softgpu: \d+ instructions of warps of \S*vector_add\S*, [\d.]+ % of them in compiled code$", re.M)
+KERNEL = re.compile(r"^softgpu: \d+ instructions of warps of \S*vector_add\S*, [\d.]+ % of them in compiled code$",
+                    re.M)
 CLOSED = "event=worker-ended"
 
 
