@@ -3,6 +3,7 @@
 
 shows: public programs: a program passes by its rule only; a line that says fail, error or mismatch spoils it
 shows: public programs: "0 errors", "max error: 1e-7" and "Number of failures: 0" do not
+shows: public programs: compiled code that prints other lines than the interpreter fails, and so does a missing compiler
 shows: public programs: each is listed once, with arguments and a rule, or with the reason why it does not pass
 """
 
@@ -11,6 +12,7 @@ import os
 import signal
 import sys
 
+import compiled
 import trial
 
 CASES = [
@@ -43,6 +45,15 @@ CASES = [
     ("text:^sum 3$", 0, "sum 33", False),
     ("server:exit", 0, "", True),
 ]
+# What the interpreter printed, compiled code, the interpreter again; whether the program passes.
+COMPILED = [
+    ("a\nb", "a\nb", "", True),
+    ("a\nb", "b\na", "", True),
+    ("sum 3\n7 ms", "sum 3\n5 ms", "", True),
+    ("sum 3", "sum 4", "sum 3", False),
+    ("sum 3", "sum 4", "sum 5", True),
+    ("sum 3", "FLYT_SOFTGPU_JIT=always: there is no compiler (...); the interpreter runs\nsum 3", "sum 3", False),
+]
 
 
 CLASSES = "data build graphics MPI library unsupported waives long compilation".split() + ["own defect", "no program"]
@@ -69,7 +80,12 @@ def main():
     wrong = [case for case in CASES if (trial.verdict(*case[:3]) == "") != case[3]]
     for rule, status, output, passes in wrong:
         print(f"{rule}, status {status}, {output!r}: {'does not pass' if passes else 'passes'}")
-    return 1 if wrong or listed else 0
+    said = lambda output: trial.Result("", output, 0, 0)
+    differ = [case for case in COMPILED
+              if (compiled.problem_of(said(case[0]), said(case[1]), lambda case=case: said(case[2])) == "") != case[3]]
+    for case in differ:
+        print(f"compiled: {case}: {'does not pass' if case[3] else 'passes'}")
+    return 1 if wrong or listed or differ else 0
 
 
 if __name__ == "__main__":
