@@ -188,9 +188,9 @@ static int decode_block(struct exec_decoder *d, const struct exec_flow *g, uint3
                : decode_put(d, (struct exec_insn){ .run = exec_run_return, .known = EXEC_STRAIGHT_END });
 }
 
-/* Instructions behind which a region is cut in any case, and where lanes come together; of one that leads to the
-   end. */
-enum { REGION_LONG = 512, REGION_ENOUGH = 300, REGION_LEAST = 4 };
+/* Instructions of a region: the most, if there is a place to cut it; the least where it is cut, and where it leads to
+   the end. */
+enum { REGION_LONG = 512, REGION_ENOUGH = 256, REGION_LEAST = 4 };
 
 /* Per place in the order, whether it lies in a loop: between the block that a branch backward leads to and the
    branch. */
@@ -225,20 +225,38 @@ static void find_heads(const struct exec_flow *g, const uint32_t *place, const b
     }
 }
 
-/* Long code is cut, since a compiler takes only so much of it, and best where lanes come together. That is where it may
-   go around all loops inside it. */
-static void cut(const struct exec_flow *g, const uint32_t *order, const uint32_t *place, const bool *in_loop,
+/* Per place in the order, how many branches may lead lanes past its block. */
+static void count_ways_past(const struct exec_flow *g, const uint32_t *order, const uint32_t *place, uint32_t *past)
+{
+    for (uint32_t i = 0; i < g->blocks; i++)
+        for (uint32_t k = g->next_at[order[i]]; k < g->next_at[order[i] + 1]; k++)
+            if (place[g->next[k]] > i + 1) {
+                past[i + 1]++;
+                past[place[g->next[k]]]--;
+            }
+    for (uint32_t i = 1; i < g->blocks; i++)
+        past[i] += past[i - 1];
+}
+
+/* Long code is cut, since a compiler takes only so much of it: where most lanes come by. That is where it may go around
+   all loops inside it. */
+static void cut(const struct exec_flow *g, const uint32_t *order, const bool *in_loop, const uint32_t *past,
                 bool *heads)
 {
-    uint32_t since = 0, farthest = 0;
+    uint32_t since = 0, best = 0;
     for (uint32_t i = 0; i < g->blocks; i++) {
         const uint32_t b = order[i];
-        const bool here = since >= REGION_LONG || (since >= REGION_ENOUGH && farthest <= i);
-        heads[b] |= here;
-        since = (here || (heads[b] && !in_loop[i]) ? 0 : since) + g->first[b + 1] - g->first[b];
-        for (uint32_t k = g->next_at[b]; k < g->next_at[b + 1]; k++)
-            if (place[g->next[k]] > farthest)
-                farthest = place[g->next[k]];
+        if (heads[b] && !in_loop[i])
+            since = best = 0;
+        if (since >= REGION_ENOUGH && (!best || past[i] < past[best]) && !is_short_end(g, b))
+            best = i;
+        since += g->first[b + 1] - g->first[b];
+        if (since < REGION_LONG || !best)
+            continue;
+        i = best;
+        heads[order[i]] = true;
+        since = g->first[order[i] + 1] - g->first[order[i]];
+        best = 0;
     }
 }
 
@@ -247,18 +265,20 @@ static void cut(const struct exec_flow *g, const uint32_t *order, const uint32_t
 static bool *region_heads(const struct exec_flow *g, const uint32_t *order)
 {
     bool *heads = calloc(g->blocks, sizeof *heads), *in_loop = calloc(g->blocks, sizeof *in_loop);
-    uint32_t *place = calloc(g->blocks, sizeof *place);
-    if (heads && in_loop && place) {
+    uint32_t *place = calloc(g->blocks, sizeof *place), *past = calloc(g->blocks, sizeof *past);
+    if (heads && in_loop && place && past) {
         for (uint32_t i = 0; i < g->blocks; i++)
             place[order[i]] = i;
         find_loops(g, order, place, in_loop);
         find_heads(g, place, in_loop, heads);
-        cut(g, order, place, in_loop, heads);
+        count_ways_past(g, order, place, past);
+        cut(g, order, in_loop, past, heads);
     } else {
         free(heads);
         heads = NULL;
     }
     free(in_loop);
+    free(past);
     free(place);
     return heads;
 }
