@@ -130,10 +130,10 @@ EXEC_TEST(launches_from_several_threads)
     pthread_t t[4];
     uint32_t *out[4];
     gpu_kernel("k");
-    for (int i = 0; i < 4; i++) {
-        out[i] = gpu_alloc(7 * 64 * 4);
+    for (int i = 0; i < 4; i++)
+        out[i] = gpu_alloc(7 * 64 * 4); /* none of them while a launch reads how much there is */
+    for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&t[i], NULL, many_launches, out[i]), 0);
-    }
     for (int i = 0; i < 4; i++) {
         void *failed;
         pthread_join(t[i], &failed);
