@@ -51,7 +51,7 @@ TEST(test_flood)
         for (; sent < FLOOD && sent - flood_answers < AT_ONCE; sent++) {
             client_request_args args = { .prog = { .key = 1000 + sent, .pid = 1, .executable = (char *)"/bin/fake" },
                                          .wait = CLIENT_WAIT_NO };
-            assert_int_equal(link_call(a.link, CLIENT_REQUEST, &args, 10000, flood_answered, NULL, NULL), 0);
+            assert_int_equal(link_call(a.link, CLIENT_REQUEST, &args, patience(10000), flood_answered, NULL, NULL), 0);
         }
         rig_run_ms(1);
     }
@@ -99,7 +99,7 @@ TEST(test_crowd)
     uint64_t start = loop_now(rig.loop), taken = 0;
     for (unsigned round = 1; round <= ROUNDS; round++) {
         client_register_args args = { .host = (char *)"h", .programs = { 1 + CROWD, running } };
-        assert_int_equal(link_call(a.link, CLIENT_REGISTER, &args, 20000, crowd_named, NULL, NULL), 0);
+        assert_int_equal(link_call(a.link, CLIENT_REGISTER, &args, patience(20000), crowd_named, NULL, NULL), 0);
         rig_until(crowds == round, 20000);
         admin_status_result status = admin_status();
         assert_in_range(status.programs, 1, 1 + CROWD);
@@ -117,7 +117,7 @@ TEST(test_crowd)
     /* Known ones do not count: the same list again and again. */
     client_register_args same = { .host = (char *)"h", .programs = { 1, running } };
     for (unsigned i = 1; i <= 5; i++) {
-        assert_int_equal(link_call(a.link, CLIENT_REGISTER, &same, 20000, crowd_named, NULL, NULL), 0);
+        assert_int_equal(link_call(a.link, CLIENT_REGISTER, &same, patience(20000), crowd_named, NULL, NULL), 0);
         rig_until(crowds == ROUNDS + i, 20000);
         assert_int_equal(admin_status().programs, 1);
     }

@@ -10,6 +10,7 @@
 #include "control-managers/common/link.h"
 #include "control-managers/common/loop.h"
 #include "cpu/common/ticket.h"
+#include "tests/lib/patience.h"
 #include "tests/lib/unit.h"
 
 enum { RIG_GPUS = 8, RIG_SERVERS = 256, RIG_PROGRAMS = 512 };
@@ -38,10 +39,10 @@ void rig_start(void);                  /* (again, at the same addresses) */
 void rig_signal(int number);           /* and waits until it has ended */
 void rig_destroy(void);                /* closes what is open, and ends the manager */
 void rig_run_ms(unsigned ms);
-/* Runs the loop until the condition holds; fails the test after ms, saying `what`. */
+/* Runs the loop until the condition holds; fails the test after ms of an idle machine, saying `what`. */
 #define rig_until(condition, ms)                                                                    \
     do {                                                                                            \
-        uint64_t rig_limit = loop_now(rig.loop) + (ms);                                             \
+        uint64_t rig_limit = loop_now(rig.loop) + patience((unsigned)(ms));                         \
         while (!(condition)) {                                                                      \
             if (loop_now(rig.loop) > rig_limit)                                                     \
                 fail_msg("%s:%d: not within %d ms: %s", __FILE__, __LINE__, (int)(ms), #condition); \

@@ -130,7 +130,7 @@ void host_run_until(const int *flag, int value, unsigned ms)
 {
     struct loop_timer timer = { 0 };
     bool over = false;
-    loop_timer_start(host.loop, &timer, ms, set, &over);
+    loop_timer_start(host.loop, &timer, patience(ms), set, &over);
     while (*flag < value && !over)
         loop_run_once(host.loop);
     loop_timer_stop(&timer);

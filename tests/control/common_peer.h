@@ -5,6 +5,7 @@
 #include "control-managers/common/hello.h"
 #include "control-managers/common/link.h"
 #include "control-managers/common/loop.h"
+#include "tests/lib/patience.h"
 #include "tests/lib/unit.h"
 
 /* What the listener does: HELLO and AUTH; ADMIN_STATUS answered at once; ADMIN_EVENTS kept until `release`. */

@@ -147,7 +147,7 @@ TEST(test_connections)
     host_run_until(&good.ups, 1, 5000);
     assert_string_equal(conn_peer_certificate(host.last), "admin:ann");
     for (int i = 0; i < 200; i++)
-        assert_int_equal(link_call(good.link, ADMIN_STATUS, NULL, 5000, answered, &good, NULL), 0);
+        assert_int_equal(link_call(good.link, ADMIN_STATUS, NULL, patience(5000), answered, &good, NULL), 0);
     host_run_until(&good.answers, 200, 5000);
     open_guest(&plain, NULL, NULL);                     /* no TLS: refused, and not for ever in doubt */
     host_run_until(&plain.downs, 1, 5000);
@@ -210,8 +210,8 @@ TEST(test_both)
     assert_false(conn_encrypted(host.last));
     assert_null(conn_peer_certificate(host.last));
     for (int i = 0; i < 200; i++) {
-        assert_int_equal(link_call(good.link, ADMIN_STATUS, NULL, 5000, answered, &good, NULL), 0);
-        assert_int_equal(link_call(plain.link, ADMIN_STATUS, NULL, 5000, answered, &plain, NULL), 0);
+        assert_int_equal(link_call(good.link, ADMIN_STATUS, NULL, patience(5000), answered, &good, NULL), 0);
+        assert_int_equal(link_call(plain.link, ADMIN_STATUS, NULL, patience(5000), answered, &plain, NULL), 0);
     }
     host_run_until(&good.answers, 200, 5000);
     host_run_until(&plain.answers, 200, 5000);

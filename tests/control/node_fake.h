@@ -10,6 +10,7 @@
 #include "control-managers/common/hello.h"
 #include "control-managers/common/loop.h"
 #include "cpu/common/ticket.h"
+#include "tests/lib/patience.h"
 #include "tests/lib/unit.h"
 
 enum { FAKE_REPORTS = 512, FAKE_ENDED = 64, FAKE_QUEUE = 16 };
@@ -67,15 +68,15 @@ const ctl_server_report *fake_server(uint64_t id);
 const ctl_status *fake_done(uint64_t number);
 void fake_spec(ctl_server_spec *, uint64_t id);
 
-/* Runs the loop until the condition holds; fails the test after ms. */
-#define fake_until(condition, ms)                                        \
-    do {                                                                 \
-        uint64_t fake_end = loop_now(fake.loop) + (ms);                  \
-        while (!(condition)) {                                           \
-            if (loop_now(fake.loop) > fake_end)                          \
-                fail_msg("not within %d ms: %s", (int)(ms), #condition); \
-            fake_turn();                                                 \
-        }                                                                \
+/* Runs the loop until the condition holds; fails the test after ms of an idle machine. */
+#define fake_until(condition, ms)                                           \
+    do {                                                                    \
+        uint64_t fake_end = loop_now(fake.loop) + patience((unsigned)(ms)); \
+        while (!(condition)) {                                              \
+            if (loop_now(fake.loop) > fake_end)                             \
+                fail_msg("not within %d ms: %s", (int)(ms), #condition);    \
+            fake_turn();                                                    \
+        }                                                                   \
     } while (0)
 void fake_turn(void); /* one round, 20 ms at most */
 

@@ -150,9 +150,20 @@ def only_cases(folder=None, tests=None, call=lambda test: test()):
 # ---- waiting ----
 
 
+def patience(seconds):
+    """How long to wait for what must come within that time on an idle machine: as many times longer as programs wanted
+    each processor in the last minute. Not for what must not happen within a time."""
+    return seconds * max(1, os.getloadavg()[0] / os.cpu_count())
+
+
 def until(condition, what, seconds=30):
     """Asks until the answer is true, and gives it. A question that fails, because a file is missing for example, counts
-    as no."""
+    as no. The time is that of an idle machine."""
+    return within(condition, what, patience(seconds))
+
+
+def within(condition, what, seconds):
+    """As until, but the time is the clock's."""
     end = time.monotonic() + seconds
     while True:
         said = ""
@@ -169,7 +180,7 @@ def until(condition, what, seconds=30):
 def soon(condition, seconds=30):
     """Whether the answer becomes true in that time."""
     try:
-        until(condition, "", seconds)
+        within(condition, "", seconds)
     except Failed:
         return False
     return True
@@ -307,8 +318,8 @@ ipc = {{ socket = "{socket_path}"; group = ""; mode = "{mode}"; }};
 
 def flytctl(bindir, *arguments, expect=0, environment=None, stdin=None, limit=30):
     """Runs it; its exit status must be `expect` (None: any). What came back, and .json(): its stdout as such."""
-    done = subprocess.run([os.path.join(bindir, "flytctl"), *arguments], capture_output=True, text=True, timeout=limit,
-                          input=stdin, env=environment)
+    done = subprocess.run([os.path.join(bindir, "flytctl"), *arguments], capture_output=True, text=True,
+                          timeout=patience(limit), input=stdin, env=environment)
     need(expect is None or done.returncode == expect,
          lambda: f"flytctl {' '.join(arguments)}: exit {done.returncode}, not {expect}\n{done.stdout}{done.stderr}")
     done.json = lambda: json.loads(done.stdout)
