@@ -212,6 +212,8 @@ static int decode_fence(struct exec_decoder *d)
     /* membar is fence.sc; within a block one core runs all, in order */
     if ((!strcmp(d->in->opcode, "membar") && !decode_has(d, "cta")) || (decode_has(d, "sc") && !decode_has(d, "cta")))
         n.order = EXEC_SEQ_CST;
+    if (!n.kind)
+        n.known = EXEC_STRAIGHT_FENCE;
     return decode_put_guarded(d, n);
 }
 

@@ -52,6 +52,7 @@ enum exec_straight {
     EXEC_STRAIGHT_LOCAL_ADDRESS,      /* `offset`, counted from the beginning of the frame's local memory */
     EXEC_STRAIGHT_CVTA,               /* the low 32 bits of an address, in the window that begins at `offset` */
     EXEC_STRAIGHT_SPLIT, EXEC_STRAIGHT_JOIN, /* of halves: `extra` is an exec_pieces */
+    EXEC_STRAIGHT_FENCE,              /* below system scope: `order` says which */
     EXEC_STRAIGHT_MATRIX,             /* of matrices that a full warp holds: `extra` begins with exec_matrix_rows */
     EXEC_STRAIGHT_NEG_F32, EXEC_STRAIGHT_ABS_F32, EXEC_STRAIGHT_CVT_F32_S32, EXEC_STRAIGHT_CVT_F32_U32,
     EXEC_STRAIGHT_EXTEND_U32, EXEC_STRAIGHT_EXTEND_S32, EXEC_STRAIGHT_CUT_64, EXEC_STRAIGHT_NEG_32,

@@ -212,6 +212,18 @@ static bool emit_pieces(struct compiler *c, const struct exec_insn *i)
     return true;
 }
 
+/* One that no lane asks for does no harm. */
+static bool emit_fence(struct compiler *c, const struct exec_insn *i)
+{
+    if (i->known != EXEC_STRAIGHT_FENCE)
+        return false;
+    LLVMBuildFence(c->builder,
+                   i->order == EXEC_SEQ_CST ? LLVMAtomicOrderingSequentiallyConsistent
+                                            : LLVMAtomicOrderingAcquireRelease,
+                   false, "");
+    return true;
+}
+
 static bool lanewise(struct compiler *c, const struct exec_insn *i)
 {
     return emit_arithmetic(c, i) || load_parameter(c, i) || emit_address(c, i) || emit_pieces(c, i);
@@ -255,7 +267,7 @@ static void emit_one(struct compiler *c, uint32_t k)
         c->whole.refused = true;
     if (!emit_in_steps(c, k, leave_to, lanewise) && !lanewise(c, i) && !run_store_emit(c, i) && !emit_parameter(c, i) &&
         !emit_access(c, i) && !emit_local(c, i) && !emit_logic(c, i) && !emit_exchange(c, i) && !emit_atomic(c, i) &&
-        !emit_matrix(c, i) && !emit_function(c, i)) {
+        !emit_matrix(c, i) && !emit_fence(c, i) && !emit_function(c, i)) {
         c->whole.refused = true; /* each warp would have to be set up */
         rows_step(c, i);
     }

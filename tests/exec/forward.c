@@ -84,7 +84,7 @@ static size_t memory_line(char *to, size_t size)
         "ld.u32 r12, [A];", "ld.global.nc.f32 f6, [A];", "st.global.u32 [A], r12;", "st.global.f32 [A], f5;",
         "st.global.u8 [A], r13;", "st.global.u16 [A], h4;", "st.global.u64 [A], a4;", "st.u32 [A], r13;",
         "ld.param.u32 r12, [a6+8];", "ld.param.v2.u32 {r12, _}, [a7];", "ld.param.s8 r13, [a6+8];",
-        "ld.param.u64 a4, [a6];", "@p2 ld.param.u32 r13, [a7];",
+        "membar.gl;", "@p2 fence.acq_rel.gpu;", "ld.param.u64 a4, [a6];", "@p2 ld.param.u32 r13, [a7];",
         "st.global.v2.f32 [A], {f5, f6};", "@p2 ld.global.f32 f5, [A];", "@!p2 st.global.u32 [A], r12;",
     };
     static const char *const places[] = { "a1", "a1+4", "a1+-4", "a2", "a2+8", "a2", "a1", "a1" };

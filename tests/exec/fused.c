@@ -402,7 +402,7 @@ static const char *const lines[] = {
     "madc.hi.u32 r6, r4, r5, r6;", "mov.b64 d5, a8;", "mov.b64 d6, a9;",
     "@p1 mul.f64 d4, d4, d5;", "@!p2 fma.rn.f64 d5, d6, d4, d5;",
     "lop3.b32 r4, r4, r5, r6, 0x96;", "prmt.b32 r5, r4, r6, 0x3715;", "mul.hi.u32 r4, r5, r6;",
-    "ld.param.u32 r5, [a12];", "ld.param.v2.u32 {r4, r6}, [a12+8];", "ld.param.u64 a8, [a12+-8];",
+    "membar.gl;", "@p1 membar.cta;", "fence.acq_rel.gpu;", "@!p2 fence.sc.gpu;", "ld.param.u32 r5, [a12];", "ld.param.v2.u32 {r4, r6}, [a12+8];", "ld.param.u64 a8, [a12+-8];",
     "ld.param.s8 r4, [a12+5];", "ld.param.u16 h4, [a12+2];", "@p2 ld.param.u32 r6, [a12+16];",
     "@!p1 ld.param.v2.u64 {a8, _}, [a12+8];", "ld.param.u32 r5, [a13];", "ld.param.v2.u32 {r4, r5}, [a13];",
     "ld.param.u32 r5, [where];", "ld.param.u64 a9, [out];", "@p1 add.s32 r4, r4, 3;", "@p2 mov.b32 r5, r6;",
