@@ -343,6 +343,12 @@ static uint8_t polling_load(const struct exec_insn *n)
     return (uint8_t)((sign ? EXEC_STRAIGHT_LOAD_8S : EXEC_STRAIGHT_LOAD_8) + log2_of(n->size));
 }
 
+/* A byte that becomes a signed number of 16 bits. */
+static bool is_short_of_byte(const struct exec_insn *n)
+{
+    return n->run == exec_run_load && n->flags & EXEC_SIGNED && n->size == 1 && n->kind == 2 && fits_fused(n, false);
+}
+
 /* What compilers know an access of one row as: one of 32 bits in shared memory is `shared`; the handler of others says
    more (straighten.c), or they are `other`. */
 static uint8_t plain_access(const struct exec_insn *n, uint8_t shared, uint8_t other)
@@ -495,6 +501,8 @@ static int decode_load(struct exec_decoder *d)
     if (!d->kernel->program->plain)
         n.run = fused_load(&n);
     n.known = v ? EXEC_STRAIGHT_LOAD_VECTOR : polling_load(&n);
+    if (!v && is_short_of_byte(&n))
+        n.known = EXEC_STRAIGHT_LOAD_8S_16;
     if (n.known == EXEC_STRAIGHT_NONE)
         n.known = plain_access(&n, EXEC_STRAIGHT_SHARED_LOAD, EXEC_STRAIGHT_LOAD);
     return decode_put_guarded(d, n);

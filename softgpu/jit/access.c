@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-static bool is_load(uint8_t k) { return k >= EXEC_STRAIGHT_LOAD_8 && k <= EXEC_STRAIGHT_LOAD_16S; }
+static bool is_load(uint8_t k) { return k >= EXEC_STRAIGHT_LOAD_8 && k <= EXEC_STRAIGHT_LOAD_8S_16; }
 static LLVMValueRef all_equal(struct compiler *c, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef lanes = LLVMBuildBitCast(c->builder, LLVMBuildICmp(c->builder, LLVMIntEQ, a, b, ""), c->i32, "");
@@ -73,8 +73,14 @@ static void set_volatile(LLVMValueRef access) { LLVMSetVolatile(access, true); }
 
 LLVMValueRef widened(struct compiler *c, const struct exec_insn *i, LLVMValueRef elements)
 {
-    const bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
-    return i->size < 4 ? LLVMBuildCast(c->builder, sign ? LLVMSExt : LLVMZExt, elements, c->row32, "") : elements;
+    const bool half = i->known == EXEC_STRAIGHT_LOAD_8S_16,
+               sign = half || i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
+    if (i->size >= 4)
+        return elements;
+    const bool one = LLVMGetTypeKind(LLVMTypeOf(elements)) == LLVMIntegerTypeKind;
+    LLVMValueRef value = LLVMBuildCast(c->builder, sign ? LLVMSExt : LLVMZExt, elements, one ? c->i32 : c->row32, ""),
+                 low = constant_32(c, UINT16_MAX);
+    return half ? LLVMBuildAnd(c->builder, value, one ? low : splat(c, low), "") : value;
 }
 
 void move_from(struct compiler *c, const struct exec_insn *i, const LLVMValueRef *address)
@@ -184,12 +190,10 @@ static void load_two(struct compiler *c, const struct exec_insn *i, LLVMBasicBlo
     LLVMValueRef same = all_equal(c, a, halves(c, first[0], first[1])),
                  aligned = is_aligned(c, LLVMBuildOr(b, p[0].low, p[1].low, ""), i->size);
     find_both(c, i, both(c, same, aligned), p, i->size, SG_READ, rare);
-    const bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
     for (unsigned h = 0; h < 2; h++) {
         value[h] = load_from(c, LLVMIntTypeInContext(c->context, 8u * i->size), p[h].low, i->size);
         set_volatile(value[h]);
-        if (i->size < 4)
-            value[h] = LLVMBuildCast(b, sign ? LLVMSExt : LLVMZExt, value[h], c->i32, "");
+        value[h] = widened(c, i, value[h]);
     }
     row_write(c, i->d, access_bits(i), halves(c, value[0], value[1]));
     LLVMBuildBr(b, behind);

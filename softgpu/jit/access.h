@@ -21,7 +21,7 @@ LLVMValueRef fits_shared(struct compiler *, LLVMValueRef offset, unsigned bytes)
 /* Moves 16 lanes from or to each address. */
 void move_from(struct compiler *, const struct exec_insn *, const LLVMValueRef *address);
 void move_to(struct compiler *, const struct exec_insn *, const LLVMValueRef *address);
-/* A row of elements of the access's size, as registers have it. */
+/* An element of the load's size, or a row of them, as registers have it. */
 LLVMValueRef widened(struct compiler *, const struct exec_insn *, LLVMValueRef elements);
 
 /* steps.c: where lanes are in steps of so many bytes, which are known. `each`: bytes of a lane. Goes on where the

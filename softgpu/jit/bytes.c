@@ -22,7 +22,8 @@ struct byte_line {
 static bool is_byte(const struct exec_insn *i)
 {
     return (i->known == EXEC_STRAIGHT_LOAD_8 || i->known == EXEC_STRAIGHT_LOAD_8S) &&
-           i->straight != EXEC_STRAIGHT_GUARDED && (i->s[0] & 3) == EXEC_BASE_FRAME && !(i->flags & EXEC_READS_SHARED);
+           i->straight != EXEC_STRAIGHT_GUARDED && (i->s[0] & 3) == EXEC_BASE_FRAME &&
+           !(i->flags & (EXEC_READS_SHARED | EXEC_POLL));
 }
 
 /* Does it compute each lane by itself, and nothing else? */

@@ -112,7 +112,6 @@ static void move(struct compiler *c, const struct exec_insn *i, LLVMValueRef lan
         return;
     }
     LLVMTypeRef type = LLVMIntTypeInContext(c->context, 8u * i->size), cell_type = i->size == 8 ? c->i64 : c->i32;
-    const bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
     LLVMValueRef at = load_from(c, c->i64, lanes_cell(c, c->lane_places, lane, 8), 8),
                  cell = lanes_cell(c, c->lane_cells, lane, i->size == 8 ? 8 : 4);
     if (access_is_store(i)) {
@@ -122,9 +121,7 @@ static void move(struct compiler *c, const struct exec_insn *i, LLVMValueRef lan
     }
     LLVMValueRef value = load_from(c, type, at, i->size);
     LLVMSetVolatile(value, true);
-    if (i->size < 4)
-        value = LLVMBuildCast(b, sign ? LLVMSExt : LLVMZExt, value, cell_type, "");
-    store_to(c, value, cell, 4);
+    store_to(c, widened(c, i, value), cell, 4);
 }
 
 /* All lanes, without a loop: tiles are often turned on their way to shared memory, and products of matrices wait for
@@ -168,7 +165,7 @@ void lanes_access(struct compiler *c, const struct exec_insn *i, LLVMValueRef la
     const enum row_bits bits = access_bits(i);
     const bool store = access_is_store(i), vector = i->vector > 1;
     const bool all = !lanes && store && !vector && access_is_shared(i);
-    if (!store && !vector && !access_is_shared(i)) {
+    if (!store && !vector && !access_is_shared(i) && !(i->flags & EXEC_POLL)) { /* those are volatile */
         gather_global(c, i, lanes, step);
         LLVMBuildBr(b, behind);
         return;

@@ -51,10 +51,7 @@ static LLVMTypeRef element_of(const struct compiler *c, const struct exec_insn *
 /* All lanes load one element. */
 static void load_same(struct compiler *c, const struct exec_insn *i, LLVMValueRef at)
 {
-    const bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
-    LLVMValueRef value = load_one(c, i, element_of(c, i), at);
-    if (i->size < 4)
-        value = LLVMBuildCast(c->builder, sign ? LLVMSExt : LLVMZExt, value, c->i32, "");
+    LLVMValueRef value = widened(c, i, load_one(c, i, element_of(c, i), at));
     row_write(c, i->d, access_bits(i), splat(c, value));
 }
 

@@ -80,6 +80,7 @@ static size_t memory_line(char *to, size_t size)
 {
     static const char *const texts[] = {
         "ld.global.f32 f5, [A];", "ld.global.u32 r12, [A];", "ld.global.u8 r13, [A];", "ld.global.s16 r13, [A];",
+        "ld.global.s8 h4, [A];",
         "ld.global.u64 a4, [A];", "ld.global.v2.u32 {r12, r13}, [A];", "ld.global.v4.f32 {f4, f5, f6, f7}, [A];",
         "ld.u32 r12, [A];", "ld.global.nc.f32 f6, [A];", "st.global.u32 [A], r12;", "st.global.f32 [A], f5;",
         "st.global.u8 [A], r13;", "st.global.u16 [A], h4;", "st.global.u64 [A], a4;", "st.u32 [A], r13;",

@@ -135,6 +135,7 @@ static const struct access accesses[] = {
     { "ld.global.u8 r4, [A];", 1, false },
     { "ld.global.s8 r4, [A];", 1, false },
     { "ld.global.u8 h4, [A];", 1, false },
+    { "ld.global.s8 h4, [A];", 1, false },
     { "ld.global.s8 a8, [A];", 1, false },
     { "ld.global.u16 h4, [A];", 2, false },
     { "ld.global.s16 r4, [A];", 2, false },
