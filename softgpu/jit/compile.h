@@ -86,9 +86,11 @@ struct whole_code {
     LLVMBasicBlockRef next;
     struct { const struct exec_insn *access; unsigned bytes; } spans[EXEC_SPANS];
     unsigned span_count;
-    /* While the code is written behind a branch that has led lanes to their end: those that go on, and that end. */
+    /* While the code is written behind a branch that has led lanes to their end: those that go on, and that end. Or
+       that has led lanes over some instructions: those that do not skip them, and where the others wait. */
     LLVMValueRef rest;
     const struct exec_insn *end;
+    bool keeps;                       /* the latter: the others keep their rows */
     bool refused;                     /* there is something in it that this kind of code has no way for */
 };
 
@@ -244,6 +246,9 @@ bool shapes_find(struct compiler *);
 struct row_shape shape_of(const struct compiler *, exec_source, enum row_bits);
 /* At the beginning of the code: other code has to be taken if a row is not in steps. */
 void shapes_check(struct compiler *);
+/* May the instruction be done for some lanes, before the others go on with these at `to`? Not if one number would have to
+   stand for all lanes there. */
+bool shapes_may_part(struct compiler *, uint32_t k, uint32_t to);
 /* Is it a comparison of integers that gives the same in all lanes? Then lane 0 says all. */
 bool shapes_all_equal(const struct compiler *, const struct exec_insn *);
 /* Before and behind the code of the instruction. The second may write code. */

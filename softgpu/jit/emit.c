@@ -102,6 +102,26 @@ static bool rest_begins(const struct compiler *c, uint32_t k, uint32_t *first)
     return false;
 }
 
+static void emit_skipped(struct compiler *, uint32_t k, LLVMValueRef lanes);
+
+/* In code for whole blocks: does the branch lead over a few instructions in one line, which the other lanes may do
+   alone? Then all go on together. */
+static bool skips_line(struct compiler *c, uint32_t k)
+{
+    enum { LINE_MOST = 32 };
+    const struct exec_insn *insns = c->wish->insns;
+    const uint32_t to = (uint32_t)(insns[k].target - insns);
+    if (!c->wish->whole || !c->shapes || to <= k + 1 || to - k > LINE_MOST || !c->in_region[to])
+        return false;
+    for (uint32_t at = k + 1; at < to; at++) {
+        const struct exec_insn *i = &insns[at];
+        if (!c->in_region[at] || i->straight == EXEC_STRAIGHT_BRANCH || i->straight == EXEC_STRAIGHT_BRANCH_IF ||
+            i->known == EXEC_STRAIGHT_EXCHANGE || i->known == EXEC_STRAIGHT_MATRIX || !shapes_may_part(c, at, to))
+            return false;
+    }
+    return true;
+}
+
 /* Lanes that branch backward go first; the others wait behind the branch. Those that branch forward wait. */
 static void take_if_some(struct compiler *c, uint32_t k)
 {
@@ -132,18 +152,19 @@ static void take_if(struct compiler *c, uint32_t k)
     const struct exec_insn *i = &c->wish->insns[k];
     LLVMValueRef taken = predicate_read(c, i->guard, i->guard_flip);
     uint32_t rest;
-    const bool ends = rest_begins(c, k, &rest);
+    const bool ends = rest_begins(c, k, &rest), skips = !ends && skips_line(c, k);
     LLVMBasicBlockRef some = block_new(c, "some"), all = block_new(c, "all"), over = way_to(c, k + 1),
-                      parted = ends ? block_new(c, "rest") : leave_to(c, k);
+                      parted = ends || skips ? block_new(c, "rest") : leave_to(c, k);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, taken, constant_32(c, 0), ""), over, some);
     LLVMPositionBuilderAtEnd(b, some);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, taken, constant_32(c, UINT32_MAX), ""), all, parted);
     LLVMPositionBuilderAtEnd(b, all);
     take(c, i);
-    if (!ends)
-        return;
     LLVMPositionBuilderAtEnd(b, parted);
-    emit_rest(c, k, rest, rest == k + 1 ? LLVMBuildNot(b, taken, "") : taken);
+    if (skips)
+        emit_skipped(c, k, LLVMBuildNot(b, taken, ""));
+    else if (ends)
+        emit_rest(c, k, rest, rest == k + 1 ? LLVMBuildNot(b, taken, "") : taken);
 }
 
 /* ---- the other instructions ---- */
@@ -327,6 +348,27 @@ static void emit_rest(struct compiler *c, uint32_t k, uint32_t first, LLVMValueR
     rows_forget_raw(c);
     c->whole.rest = NULL;
     c->whole.end = NULL;
+}
+
+/* What the branch k leads over, for the lanes that it does not lead there. */
+static void emit_skipped(struct compiler *c, uint32_t k, LLVMValueRef lanes)
+{
+    const struct exec_insn *insns = c->wish->insns;
+    const uint32_t to = (uint32_t)(insns[k].target - insns);
+    c->whole.rest = lanes;
+    c->whole.end = &insns[to];
+    c->whole.keeps = true;
+    for (uint32_t at = k + 1; at < to; at++) {
+        shapes_begin(c, at);
+        if (insns[at].straight != EXEC_STRAIGHT_REGION && insns[at].straight != EXEC_STRAIGHT_HALT)
+            count(c, 1);
+        emit_one(c, at);
+        shapes_end(c, at);
+    }
+    LLVMBuildBr(c->builder, way_to(c, to));
+    c->whole.rest = NULL;
+    c->whole.end = NULL;
+    c->whole.keeps = false;
 }
 
 static void begin(struct compiler *c, const char *name)

@@ -295,10 +295,16 @@ void rows_begin(struct compiler *c)
 
 static bool is_kept(const struct row_variable *r) { return r->written && !r->in_memory; }
 
+/* Lanes that skip what is being written. */
+static bool others_need(const struct compiler *c, uint32_t row)
+{
+    return c->whole.keeps && live_at(c, (uint32_t)(c->whole.end - c->wish->insns), row);
+}
+
 void rows_end(struct compiler *c, uint32_t k)
 {
     for (uint32_t row = 0; row < c->row_count; row++)
-        if (is_kept(&c->rows[row]) && (c->rows[row].awaited || live_at(c, k, row)))
+        if (is_kept(&c->rows[row]) && (c->rows[row].awaited || live_at(c, k, row) || others_need(c, row)))
             store_row(c, &c->rows[row]);
 }
 
@@ -412,7 +418,8 @@ void row_put(struct compiler *c, const struct exec_insn *i, uint32_t d, enum row
 {
     LLVMBuilderRef b = c->builder;
     const bool guarded = i->straight == EXEC_STRAIGHT_GUARDED,
-               apart = c->places && find(c, d | EXEC_BASE_FRAME, bits)->lasts;
+               skipped = c->whole.keeps && c->width == SG_LANES,
+               apart = skipped || (c->places && find(c, d | EXEC_BASE_FRAME, bits)->lasts);
     if (guarded || apart) {
         LLVMValueRef before = row_read(c, d | EXEC_BASE_FRAME, bits);
         LLVMValueRef lanes = apart ? lanes_that_act(c, i) : predicate_read(c, i->guard, i->guard_flip);
@@ -431,7 +438,7 @@ void row_put(struct compiler *c, const struct exec_insn *i, uint32_t d, enum row
 
 bool row_may_be_raw(struct compiler *c, const struct exec_insn *i, enum row_bits bits)
 {
-    if (bits != ROW_32 || c->width == 1 || c->places || i->straight == EXEC_STRAIGHT_GUARDED)
+    if (bits != ROW_32 || c->width == 1 || c->places || c->whole.keeps || i->straight == EXEC_STRAIGHT_GUARDED)
         return false;
     return c->width < SG_LANES || !find(c, i->d | EXEC_BASE_FRAME, bits)->in_memory;
 }

@@ -339,6 +339,29 @@ bool shapes_find(struct compiler *c)
     return done;
 }
 
+static bool writes_row(const struct exec_insn *i, exec_source at)
+{
+    const struct exec_vector *v = i->extra;
+    const struct exec_pieces *p = i->extra;
+    bool writes = at == (i->d | EXEC_BASE_FRAME);
+    for (unsigned k = 0; i->known == IS(LOAD_VECTOR) && k < i->vector; k++)
+        writes |= at == (v->to[k] | EXEC_BASE_FRAME);
+    for (unsigned k = 0; i->known == IS(SPLIT) && k < 2; k++)
+        writes |= at == (p->to[k] | EXEC_BASE_FRAME);
+    return writes;
+}
+
+bool shapes_may_part(struct compiler *c, uint32_t k, uint32_t to)
+{
+    const struct exec_insn *i = &c->wish->insns[k];
+    const bool steps = i->known != IS(LOAD_VECTOR) && result_shape(c, i, shapes_at(c, k)).kind == SHAPE_STEPS;
+    for (uint32_t row = 0; row < c->row_count; row++)
+        if (live_at(c, to, row) && c->rows[row].bits != ROW_PREDICATE && writes_row(i, c->rows[row].at) &&
+            (steps || shapes_at(c, to)[row].kind == SHAPE_STEPS))
+            return false;
+    return true;
+}
+
 /* ---- while code is written ---- */
 
 /* The row goes to its variable. */
