@@ -246,8 +246,8 @@ bool shapes_find(struct compiler *);
 struct row_shape shape_of(const struct compiler *, exec_source, enum row_bits);
 /* At the beginning of the code: other code has to be taken if a row is not in steps. */
 void shapes_check(struct compiler *);
-/* May the instruction be done for some lanes, before the others go on with these at `to`? Not if one number would have to
-   stand for all lanes there. */
+/* May the instruction be done for some lanes, before the others go on with these at `to`? Not if one number would have
+   to stand for all lanes there. */
 bool shapes_may_part(struct compiler *, uint32_t k, uint32_t to);
 /* Is it a comparison of integers that gives the same in all lanes? Then lane 0 says all. */
 bool shapes_all_equal(const struct compiler *, const struct exec_insn *);
