@@ -219,6 +219,10 @@ void move_take_limits(struct manager *, const client_limits *);
 conn_handler move_handle_asked, move_handle_rest, move_handle_save, move_handle_moved, move_handle_progress;
 /* The program, which is of before we began, has come back; id: the move that it is carrying out, or 0. */
 void move_resumed(struct client_program *, uint64_t id);
+
+/* Its library has said that it has done what was ordered before we began. We learn what that was when the order comes
+   once more (CLIENT_EVENT_SAVE), and the library keeps no connection until then where it is suspended. */
+bool move_may_have_suspended(const struct client_program *);
 void move_tell_again(struct client_program *);        /* the cluster manager is there again */
 void move_told(struct client_program *, uint64_t id); /* it knows how the move ended */
 void move_forget(struct client_program *);            /* the program has gone */

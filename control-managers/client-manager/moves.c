@@ -214,6 +214,7 @@ void move_take(struct manager *manager, const client_move *given)
         return;
     }
     if (is_known(move, given->move)) {
+        move->ordered = true;
         if (move->state != MOVE_NONE)
             move_tell_again(program);
         return;
@@ -246,7 +247,7 @@ void move_take_limits(struct manager *manager, const client_limits *given)
 }
 
 /* The order of a move that the library was carrying out when we began comes once more: the library had it from the
-   client manager before, and may have said already that it is suspended. */
+   client manager before, and may have said already that it is suspended (move_may_have_suspended). */
 static void learn(struct client_program *program, const program_save_result *save)
 {
     struct program_move *move = &program->move;
@@ -259,6 +260,13 @@ static void learn(struct client_program *program, const program_save_result *sav
         return;
     program->server = CLIENT_SUSPENDED;
     state_save(program->manager);
+}
+
+bool move_may_have_suspended(const struct client_program *program)
+{
+    const struct program_move *move = &program->move;
+    return move->resumed && !move->ordered && !move->save.rest.action && move->outcome.move == move->id &&
+           move->outcome.stage == CTL_MOVE_MOVED;
 }
 
 void move_take_save(struct manager *manager, const client_save *order)

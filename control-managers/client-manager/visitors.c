@@ -395,7 +395,8 @@ static void opened(struct conn *conn)
 /* One that is suspended may keep no connection; its end is its process's. */
 static bool stays_apart(struct client_program *program)
 {
-    if (program->ended || program->server != CLIENT_SUSPENDED || !process_alive(&program->process))
+    if (program->ended || !(program->server == CLIENT_SUSPENDED || move_may_have_suspended(program)) ||
+        !process_alive(&program->process))
         return false;
     program->conn = NULL;
     if (!program->process.watch)

@@ -15,6 +15,7 @@ shows: checkpoints: compact that is killed leaves nothing, and can be repeated
 shows: suspending: whoever is killed or stopped at whatever point of a suspension into a file with a name, the program
    goes on, with what it had, where it is or when it is resumed, or gets error 46 where its server had it alone; there
    is a file exactly as long as it is suspended
+shows: suspending: a client manager that is killed meanwhile, and hears late of what was ordered, knows the program
 """
 import os
 import random
@@ -28,7 +29,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import moves_killed  # noqa: E402
 from moves import BIN, Cluster, Hold, Program  # noqa: E402
-from saves import save, show, state  # noqa: E402
+from saves import is_apart, save, show, state  # noqa: E402
 from testlib import ok, story, until  # noqa: E402
 
 SUSPENDS = sys.argv[3:] == ["suspends"]
@@ -219,6 +220,25 @@ def suspend_stopped(cluster, party, point):
     ok(f"stopped for {STOPPED_SECONDS} s at {point} of a suspension into a file: {party}: it is suspended, and resumed")
 
 
+def suspend_unheard(cluster):
+    """The library has done it before the cluster manager has told the new client manager what was to be done."""
+    a, hold, folder, command, _ = begin_suspend(cluster, "frozen-unheard", "taken")
+    back = cluster.kill("client-manager")
+    silent = cluster.pid("cluster-manager")
+    os.kill(silent, signal.SIGSTOP)
+    try:
+        back()
+        hold.let_go("taken")
+        until(lambda: is_apart(a), "it keeps no connection")
+    finally:
+        os.kill(silent, signal.SIGCONT)
+    command.communicate(timeout=60)
+    up_again(cluster)
+    assert resumed(cluster, a, folder) == "suspended"
+    end(cluster, a, hold, folder)
+    ok("suspended into a file before a new client manager hears from the cluster manager that it was to be")
+
+
 # ---- files that cannot grow ----
 
 class Limited:
@@ -277,8 +297,7 @@ def compacted(cluster, folder):
 
 def main():
     with Cluster(nodes=1) as cluster:
-        if not SUSPENDS:
-            full(cluster)
+        (suspend_unheard if SUSPENDS else full)(cluster)
         for point in POINTS:
             for party in PARTIES:
                 (suspend_killed if SUSPENDS else killed)(cluster, party, point)
