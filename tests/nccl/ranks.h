@@ -38,7 +38,11 @@ extern struct rank {
             exit(1);                                               \
         }                                                          \
     } while (0)
-#define CUDA(call) NEED((call) == CUDA_SUCCESS, #call)
+#define CUDA(call)                                               \
+    do {                                                         \
+        int result_ = (int)(call);                               \
+        NEED(result_ == CUDA_SUCCESS, "%s: %d", #call, result_); \
+    } while (0)
 #define GOOD(call)                                               \
     do {                                                         \
         int result_ = (int)(call);                               \
