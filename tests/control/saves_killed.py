@@ -29,7 +29,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import moves_killed  # noqa: E402
 from moves import BIN, Cluster, Hold, Program  # noqa: E402
-from saves import is_apart, save, show, state  # noqa: E402
+from saves import save, show, state  # noqa: E402
 from testlib import ok, story, until  # noqa: E402
 
 SUSPENDS = sys.argv[3:] == ["suspends"]
@@ -39,6 +39,7 @@ MIB = 1 << 20
 HELD = 16
 SOME = 200 << 10                        # bytes: half of the smallest file of these; which parts are packed varies
 DECIDED_SECONDS = 3                     # a program looks once in two
+NOWHERE = (1 << 64) - 1                 # the server of one that is suspended, in the client manager's log
 STOPPED_SECONDS = 2                     # the data plane's limit on silence is 10
 
 
@@ -229,7 +230,8 @@ def suspend_unheard(cluster):
     try:
         back()
         hold.let_go("taken")
-        until(lambda: is_apart(a), "it keeps no connection")
+        until(lambda: f" pid={a.process.pid} server={NOWHERE} move=0" in cluster.log("client-manager"),
+              "it has looked in, suspended", 60)
     finally:
         os.kill(silent, signal.SIGCONT)
     command.communicate(timeout=60)
