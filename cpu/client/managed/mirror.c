@@ -580,7 +580,8 @@ bool mirror_refresh(bool *news)
     if (stale)
         fetch();
     *news = mirror.found != found;
-    for (struct mirror_side *side = side_next(NULL); side; side = side_next(side))
+    /* Where nothing is stale, the session may be moving: it belongs to the thread that moves it. */
+    for (struct mirror_side *side = stale ? side_next(NULL) : NULL; side; side = side_next(side))
         mirror_call_flush(side->session);
     pthread_mutex_unlock(&mirror.lock);
     return stale;

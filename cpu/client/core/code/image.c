@@ -91,8 +91,10 @@ static bool hash_parts(const struct image_bundle *bundle, hash *state, void *out
 static bool prove(struct client_session *session, const struct image_bundle *bundle, void *proof)
 {
     static const uint8_t none[HASH_SIZE];
-    const uint8_t *nonce = (const uint8_t *)session->hello.nonce;
-    return memcmp(nonce, none, sizeof none) == 0 || hash_parts(bundle, hash_create_keyed(nonce), proof);
+    char nonce[HASH_SIZE];
+    session_nonce(session, nonce);
+    return memcmp(nonce, none, sizeof none) == 0 ||
+           hash_parts(bundle, hash_create_keyed((const uint8_t *)nonce), proof);
 }
 
 int bundle_make(const void *image, struct image_bundle *bundle, const char **why)

@@ -181,7 +181,7 @@ bool lane_open(unsigned number)
         char welcome[RPC_LANE_MAGIC];
         struct iovec key = { result.key, sizeof result.key };
         rpc_channel *channel = NULL;
-        rpc_lane_put_hello(hello, core_session.hello.session, number);
+        rpc_lane_put_hello(hello, session_number(), number);
         int status = rpc_lane_connect(core_session.uri, LANES_OPEN_MS, hello, &channel, error);
         if (status == 0 && !channel->operations->receive_into)
             status = -ENOTSUP;

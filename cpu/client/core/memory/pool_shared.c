@@ -42,7 +42,7 @@ static struct list handles, pointers;
 
 int pool_name_make(int device, char *out)
 {
-    struct pool_name name = { .session = htobe64(core_session.hello.session),
+    struct pool_name name = { .session = htobe64(session_number()),
                               .device = htobe32((uint32_t)client_device_find(device)->wire) };
     if (getrandom(name.random, sizeof name.random, 0) != sizeof name.random)
         return CORE_OPERATING_SYSTEM;

@@ -115,7 +115,7 @@ void share_has_moved(void) { atomic_store(&moved, true); }
 /* The session of this process stands first in what it exports. Two sessions of two servers may have the same number. */
 bool share_is_own(const char *share)
 {
-    uint64_t own = htobe64(core_session.hello.session);
+    uint64_t own = htobe64(session_number());
     return (!atomic_load(&moved) && memcmp(share, &own, sizeof own) == 0) || share_range_known(share) ||
            handle_share_known(share);
 }

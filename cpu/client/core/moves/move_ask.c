@@ -77,8 +77,8 @@ void move_source_note(struct move *move)
 {
     move->at[MOVE_SOURCE].client = core_session.client;
     move->at[MOVE_SOURCE].hello.capabilities = core_session.hello.capabilities;
-    move->at[MOVE_SOURCE].hello.session = core_session.hello.session;
-    memcpy(move->at[MOVE_SOURCE].hello.nonce, core_session.hello.nonce, sizeof core_session.hello.nonce);
+    move->at[MOVE_SOURCE].hello.session = session_number();
+    session_nonce(&core_session, move->at[MOVE_SOURCE].hello.nonce);
     for (int i = 0; i < device_count(); i++)
         move->at[MOVE_SOURCE].devices[i] = client_device_find(i)->wire;
 }

@@ -129,7 +129,7 @@ static void ask(void)
     struct manager_move wish;
     if (manager_is_away() && come_back()) {
         report();
-        manager_tell_session(core_session.hello.session);
+        manager_tell_session(session_number());
     }
     if (manager_has_news() && manager_ask_move(&wish)) {
         carry_out(&wish);

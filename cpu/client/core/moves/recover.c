@@ -133,13 +133,6 @@ static void uri_adopt(const char *uri)
     core_session.uri = copy;
 }
 
-static void facts_adopt(const hello_result *hello, const char *uri)
-{
-    core_session.hello.session = hello->session;
-    memcpy(core_session.hello.nonce, hello->nonce, sizeof core_session.hello.nonce);
-    uri_adopt(uri);
-}
-
 /* REFUSED: the server does not take this ticket. */
 enum end { RECOVERED, NOT_REACHED, REFUSED, NOT_REPEATED };
 
@@ -161,10 +154,13 @@ static enum end go_on(struct move *move, const char *uri)
     struct replay *replay = replay_begin(next, recovery.store);
     bool repeated = replay && replay_run(replay, move->why, move->why_size);
     recovery.since = clock_now();
+    /* First: calls that wait go on with the new server's answers, and what follows them may name the session. */
+    if (repeated)
+        session_name(move->at[MOVE_TARGET].hello.session, move->at[MOVE_TARGET].hello.nonce);
     bool over = repeated && replay_hand_over(replay, recovery.client);
     bool lost = !over && rpc_client_lost(next);
     if (over) {
-        facts_adopt(&move->at[MOVE_TARGET].hello, uri);
+        uri_adopt(uri);
         log_warning(
             "the session goes on at %s: %llu MiB of calls were repeated there in %llu ms, with the same answers", uri,
             (unsigned long long)(journal_bytes() >> 20), (unsigned long long)((clock_now() - begun) / CLOCK_NS_PER_MS));

@@ -109,7 +109,7 @@ void session_tell_transport(void)
                                                      : "no memory is shared with the GPU server's machine");
     }
     manager_tell_transport(mode, reach_why);
-    manager_tell_session(core_session.hello.session);
+    manager_tell_session(session_number());
 }
 
 /* ---- another server, for a session that moves ---- */

@@ -36,8 +36,7 @@ void move_go(struct move *move, enum move_end end)
         return;
     core_session.client = move->at[end].client;
     core_session.hello.capabilities = move->at[end].hello.capabilities;
-    core_session.hello.session = move->at[end].hello.session;
-    memcpy(core_session.hello.nonce, move->at[end].hello.nonce, sizeof core_session.hello.nonce);
+    session_name(move->at[end].hello.session, move->at[end].hello.nonce);
     device_rewire(move->at[end].devices);
 }
 

@@ -38,6 +38,7 @@ static int failure;
 static pthread_t mover;                 /* while MOVING */
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t loss_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t name_lock = PTHREAD_MUTEX_INITIALIZER;   /* number and nonce of the first session */
 static pthread_cond_t loss_said = PTHREAD_COND_INITIALIZER;
 static bool loss_held;                  /* of the first session; late: what came meanwhile */
 static char loss_late[RPC_ERROR_SIZE];
@@ -173,6 +174,29 @@ bool session_ready(void)
 {
     int now = atomic_load_explicit(&state, memory_order_acquire);
     return now == STATE_READY || now == STATE_MOVING;
+}
+
+uint64_t session_number(void)
+{
+    pthread_mutex_lock(&name_lock);
+    uint64_t number = core_session.hello.session;
+    pthread_mutex_unlock(&name_lock);
+    return number;
+}
+
+void session_nonce(const struct client_session *session, char nonce[FLYT_HASH_SIZE])
+{
+    pthread_mutex_lock(&name_lock);
+    memcpy(nonce, session->hello.nonce, FLYT_HASH_SIZE);
+    pthread_mutex_unlock(&name_lock);
+}
+
+void session_name(uint64_t number, const char nonce[FLYT_HASH_SIZE])
+{
+    pthread_mutex_lock(&name_lock);
+    core_session.hello.session = number;
+    memcpy(core_session.hello.nonce, nonce, FLYT_HASH_SIZE);
+    pthread_mutex_unlock(&name_lock);
 }
 
 bool session_becomes_child(void)
