@@ -494,7 +494,7 @@ int main(int argc, char **argv)
     else if (strcmp(argv[1], "lost") == 0)
         lost(0);
     else if (strcmp(argv[1], "shrink") == 0)
-        lost(ranks == MOST ? 2 : 1);
+        lost(ranks == 4 ? 2 : 1);
     else if (strcmp(argv[1], "behind") == 0)
         behind();
     else if (strcmp(argv[1], "staggered") == 0)

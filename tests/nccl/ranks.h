@@ -13,7 +13,7 @@
 #define NCCL_OF_PROGRAMS
 #include "cpu/client/nccl/calls.h"
 
-enum { MOST = 4, COUNT = 20000, INT32 = 2, FLOAT32 = 7, SUM = 0, MAX = 2, AVERAGE = 4 };
+enum { MOST = 8, COUNT = 20000, INT32 = 2, FLOAT32 = 7, SUM = 0, MAX = 2, AVERAGE = 4 };
 enum { HOST_IMMEDIATE = 1, DEVICE = 0 };
 enum { SYMMETRIC = 1, PART = COUNT * 4, WHOLE = PART * MOST }; /* of windows: bytes of one rank's part, and of all */
 

@@ -20,7 +20,7 @@ shows: nccl: a FLYT_NCCL_TIMEOUT that is no time is named, once, and the default
   together, also of those that come one by one, and may be long
 shows: nccl: a rank that is 1,500 collectives ahead of another one of its session waits, and keeps its GPU server
 shows: nccl: windows, puts, signals and waits, in streams, in groups and in graphs, and random ones against a model,
-  with ranks of one process, of several and of several servers
+  with ranks of one process, of several and of several servers, also with eight ranks on four
 shows: nccl: a killed process and a killed GPU server are an error within a second of every rank that waits for its
   signals; an abort while a rank waits is local
 shows: nccl: a window that one rank registers alone is an error when the time is over, which names the others; where a
@@ -242,13 +242,23 @@ def a_window_whose_memory_is_freed():
                 ranks.good()
 
 
-@case
-def random_puts_of_two_processes():
+def random_puts(gpus, kind, rounds):
     seed = str(int(time.time()))
     print("# seed", seed)
-    os.environ.update(FLYT_COMM_SEED=seed, FLYT_COMM_RANDOM="10")
-    with Ranks("puts", "tcp", [1, 2]) as ranks:
+    os.environ.update(FLYT_COMM_SEED=seed, FLYT_COMM_RANDOM=rounds)
+    with Ranks("puts", kind, gpus) as ranks:
         ranks.good()
+
+
+@case
+def random_puts_of_two_processes():
+    random_puts([1, 2], "tcp", "10")
+
+
+@case
+def random_puts_of_eight_ranks_on_four_servers():
+    random_puts([2, 2, 2, 2], "tcp", "4")
+    random_puts([[2, 2], [3, 1]], "tcp", "4")
 
 
 @case
