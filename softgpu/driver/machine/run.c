@@ -17,8 +17,27 @@
 
 enum { PIECE = 1 << 20, FEW_WORDS = 64 };
 
+/* Kernels, copies and values may race in device memory: that is the program's affair (softgpu/exec/access.h).
+   ThreadSanitizer looks into memmove and memset, so it looks away between these; host memory is named to it. */
+#ifdef __SANITIZE_THREAD__
+void __tsan_ignore_thread_begin(void);
+void __tsan_ignore_thread_end(void);
+void __tsan_read_range(void *, unsigned long);
+void __tsan_write_range(void *, unsigned long);
+static void racy_begin(void) { __tsan_ignore_thread_begin(); }
+static void racy_end(void) { __tsan_ignore_thread_end(); }
+static void host_is_read(uint64_t address, size_t size) { __tsan_read_range((void *)(uintptr_t)address, size); }
+static void host_is_written(uint64_t address, size_t size) { __tsan_write_range((void *)(uintptr_t)address, size); }
+#else
+static inline void racy_begin(void) {}
+static inline void racy_end(void) {}
+static inline void host_is_read(uint64_t address, size_t size) { (void)address, (void)size; }
+static inline void host_is_written(uint64_t address, size_t size) { (void)address, (void)size; }
+#endif
+
 static void move_piece(uint64_t to, uint64_t from, size_t size, bool past_cache)
 {
+    racy_begin();
     if (past_cache)
         past_cache_copy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, size);
     else if (size == 4 && !((to | from) & 3u))
@@ -31,6 +50,7 @@ static void move_piece(uint64_t to, uint64_t from, size_t size, bool past_cache)
                               memory_order_relaxed);
     else
         memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, size);
+    racy_end();
 }
 
 static bool move(const struct sgd_side *to, uint64_t to_at, const struct sgd_side *from, uint64_t from_at, size_t size)
@@ -42,6 +62,10 @@ static bool move(const struct sgd_side *to, uint64_t to_at, const struct sgd_sid
         sgd_space_hold();
         bool may = (!to->device || sgd_space_any(to_at, piece, SG_WRITE)) &&
                    (!from->device || sgd_space_any(from_at, piece, SG_READ));
+        if (may && !from->device)
+            host_is_read(from_at, piece);
+        if (may && !to->device)
+            host_is_written(to_at, piece);
         if (may)
             move_piece(to_at, from_at, piece, past_cache);
         if (may && sg_check && to->device)
@@ -75,9 +99,9 @@ static CUresult run_copy(const struct sgd_op *op)
     return CUDA_SUCCESS;
 }
 
-__attribute__((no_sanitize("thread")))
 static void fill(uint64_t address, size_t count, unsigned element, uint32_t value)
 {
+    racy_begin();
     if (element == 4 && count <= FEW_WORDS)
         for (size_t i = 0; i < count; i++)
             atomic_store_explicit((_Atomic uint32_t *)(uintptr_t)address + i, value, memory_order_relaxed);
@@ -89,6 +113,7 @@ static void fill(uint64_t address, size_t count, unsigned element, uint32_t valu
     else
         for (size_t i = 0; i < count; i++)
             ((uint32_t *)(uintptr_t)address)[i] = value;
+    racy_end();
 }
 
 static CUresult run_set(const struct sgd_op *op)
@@ -130,10 +155,12 @@ bool sgd_value_reached(const struct sgd_op *op, CUresult *error)
     *error = CUDA_SUCCESS;
     if (sgd_space_is_shut(a, op->value.wide ? 8 : 4))
         return false;                        /* as a kernel: not before all of what belongs to the value is there */
+    racy_begin();
     if (op->value.wide)
         got = atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)a, memory_order_acquire);
     else
         got = atomic_load_explicit((_Atomic uint32_t *)(uintptr_t)a, memory_order_acquire);
+    racy_end();
     switch (op->value.flags & 3u) {
     case CU_STREAM_WAIT_VALUE_EQ: return got == want;
     case CU_STREAM_WAIT_VALUE_AND: return (got & want) != 0;
@@ -151,9 +178,11 @@ CUresult sgd_value_write(const struct sgd_op *op)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     if (sg_check)
         sg_check_written(a, op->value.wide ? 8 : 4);
+    racy_begin();
     if (op->value.wide)
         atomic_store_explicit((_Atomic uint64_t *)(uintptr_t)a, op->value.value, memory_order_release);
     else
         atomic_store_explicit((_Atomic uint32_t *)(uintptr_t)a, (uint32_t)op->value.value, memory_order_release);
+    racy_end();
     return CUDA_SUCCESS;
 }
