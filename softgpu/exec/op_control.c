@@ -150,7 +150,7 @@ static bool pass_at_once(const struct exec_warp *w, const struct exec_value *v, 
     return true;
 }
 
-/* Likewise a result, out of the callee's local memory at `from`. */
+/* Copies a result for all lanes at once, out of the callee's local memory at `from`. */
 static bool give_back_at_once(const struct exec_warp *w, const struct exec_value *v, const struct exec_frame *caller,
                               uint32_t from, uint64_t formal)
 {

@@ -383,7 +383,7 @@ void lanes_access(struct compiler *, const struct exec_insn *, LLVMValueRef lane
                   LLVMBasicBlockRef behind);
 /* Where the lanes are in shared memory goes to lane_places. Goes on in `step` where one of them is wrong. */
 void lanes_find_shared(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, LLVMBasicBlockRef step);
-/* The same for global memory. rights: which the lanes need (enum sg_rights). */
+/* Where the lanes are in global memory goes to lane_places, likewise. rights: which they need (enum sg_rights). */
 void lanes_find_global(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, unsigned rights,
                        LLVMBasicBlockRef step);
 /* A loop over these lanes, of which there are some: `body` writes its code. */

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import Local, ok, read, story, write  # noqa: E402
+from testlib import Local, ok, story, write  # noqa: E402
 
 BIN = os.path.abspath(sys.argv[1])
 MONITOR = """#!/usr/bin/env python3

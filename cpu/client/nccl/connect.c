@@ -213,7 +213,7 @@ static nccl_result link_all(struct nccl_comm *comm, const struct rank_card *card
 /* ---- all of them ---- */
 
 enum {
-    TELL_MS = 1000, /* behind the deadline, for the ranks to tell rank 0 how they are, and for rank 0 to tell them */
+    TELL_MS = 1000, /* behind the deadline, for the ranks to say to rank 0 how they are, and for rank 0 to answer */
     HEARD_MS = 2000 /* how long rank 0 waits for a rank that may have gone */
 };
 

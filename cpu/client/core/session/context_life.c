@@ -323,8 +323,8 @@ static int end(core_context *c, uint32_t procedure)
 }
 
 /* Before the lock is taken: the server waits for the work too, but knows nothing of copies that functions of ours
-   will yet send (copy.c), nor of those in streams of other contexts that name this one's memory. Behind the work no rank
-   puts into its memory. */
+   will yet send (copy.c), nor of those in streams of other contexts that name this one's memory. Behind the work no
+   rank puts into its memory. */
 static void settle(core_context *c)
 {
     if (!atomic_load(&c->session->sticky) && atomic_load(&c->live) == CONTEXT_MADE)
