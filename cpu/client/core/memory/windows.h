@@ -17,7 +17,8 @@ void windows_forget(const struct client_session *, uint32_t comm, uint32_t numbe
 int window_remove(struct client_session *, uint32_t comm, uint32_t number);
 /* Before memory is freed: behind it no rank puts into a window there. Waits for bytes that come. */
 void windows_end_in(uint64_t address, uint64_t size);
-/* Ends windows in memory that ends with the context: memory of pools, which a communicator of another context may have. */
+/* Ends windows in memory that ends with the context: memory of pools, which a communicator of another context may
+   have. */
 void windows_end_with(const core_context *);
 
 #endif
