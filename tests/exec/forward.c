@@ -10,12 +10,9 @@
  * shows: software GPU: random kernels without loops leave the same memory, the same fault and the same message, whether
  *   their blocks are run by the interpreter or by compiled code for whole blocks
  */
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "softgpu/exec/jit.h"
-#include "tests/exec/main.h"
+#include "tests/exec/twice.h"
 
 enum { AREA = 64 << 10, TEXT = 16384, THREADS_MOST = 4096 };
 
@@ -168,28 +165,13 @@ struct result {
 static void run(const struct launch *l, unsigned module, unsigned char *memory, const unsigned char *before,
                 struct result *r)
 {
-    char name[] = "/tmp/flyt-forward-XXXXXX";
-    int file = mkstemp(name), terminal = dup(2);
-    assert_true(file >= 0 && terminal >= 0);
-    unlink(name);
     memset(r->log, 0, sizeof r->log);
     memcpy(memory, before, AREA);
     gpu_select(module);
-    dup2(file, 2);
+    const struct twice_log log = twice_log_begin();
     r->error = gpu_launch("k", &l->shape, 3, l->arguments, 60);
-    dup2(terminal, 2);
-    close(terminal);
-    const ssize_t got = pread(file, r->log, sizeof r->log - 1, 0);
-    r->log[got > 0 ? got : 0] = 0;
-    close(file);
+    twice_log_end(&log, r->log, sizeof r->log);
     memcpy(r->area, memory, AREA);
-}
-
-/* What a line of the log says, without the time. */
-static const char *message_of(const char *log)
-{
-    const char *message = strstr(log, "softgpu:");
-    return message ? message : log;
 }
 
 static struct launch any_launch(unsigned char *memory)
@@ -237,23 +219,13 @@ static void compare(unsigned char *memory, const unsigned modules[2], unsigned k
     faults[compiled.error != CUDA_SUCCESS]++;
     if (compiled.error != plain.error)
         fail_msg("kernel %u: error %d, plain %d: %s", k, compiled.error, plain.error, compiled.log);
-    if (strcmp(message_of(compiled.log), message_of(plain.log)))
+    if (strcmp(twice_message(compiled.log), twice_message(plain.log)))
         fail_msg("kernel %u: %s\nplain: %s", k, compiled.log, plain.log);
     for (unsigned b = 0; b < AREA; b++)
         if (compiled.area[b] != plain.area[b])
             fail_msg("kernel %u, grid %u,%u of %u,%u, count %u, error %d: byte %u of memory is %u, plain %u", k,
                      l.shape.grid[0], l.shape.grid[1], l.shape.block[0], l.shape.block[1], (unsigned)l.arguments[1],
                      compiled.error, b, compiled.area[b], plain.area[b]);
-}
-
-static int before(void **unused)
-{
-    (void)unused;
-    const char *jit = getenv("FLYT_SOFTGPU_JIT");
-    setenv("FLYT_LOG", "info", 1);
-    assert_true(!jit || exec_jit_on()); /* there is a compiler, where one is asked for */
-    gpu_start(&(struct gpu_config){ .threads = 1 });
-    return 0;
 }
 
 EXEC_TEST(kernels_without_loops_are_as_the_interpreter_runs_them)
@@ -264,14 +236,7 @@ EXEC_TEST(kernels_without_loops_are_as_the_interpreter_runs_them)
     for (unsigned k = 0; k < kernels; k++) {
         unsigned modules[2];
         unsigned char *memory = area();
-        const char *ptx = random_kernel();
-        for (int plain = 0; plain < 2; plain++) {
-            if (plain)
-                setenv("FLYT_SOFTGPU_FUSED", "off", 1);
-            gpu_load(ptx);
-            modules[plain] = gpu_module();
-            unsetenv("FLYT_SOFTGPU_FUSED");
-        }
+        twice_load(random_kernel(), modules);
         for (unsigned round = 0; round < RUNS; round++)
             compare(memory, modules, k, faults);
         gpu_reset();
@@ -329,4 +294,4 @@ EXEC_TEST(quotients_by_one_divisor_are_exact)
         divide(any(UINT32_MAX) >> any(31));
 }
 
-int main(void) { return unit_run(before, exec_teardown); }
+int main(void) { return unit_run(twice_setup, exec_teardown); }

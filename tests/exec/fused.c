@@ -10,12 +10,9 @@
  * shows: software GPU: random kernels leave the same memory, the same fault and the same message, whether their
  *   instructions are done one by one, in one pass, or by the compiler
  */
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "softgpu/exec/jit.h"
-#include "tests/exec/main.h"
+#include "tests/exec/twice.h"
 
 enum { THREADS = 64, WARP = 32, SHARED = 1024, AREA = 4096, OUT = 64 * THREADS, ROUNDS = 60, TEXT = 8192, BEFORE = 64 };
 
@@ -229,42 +226,16 @@ struct result {
 
 static void run(const struct places *p, unsigned module, const unsigned char *before, struct result *r)
 {
-    char name[] = "/tmp/flyt-fused-XXXXXX";
-    int file = mkstemp(name), terminal = dup(2);
-    assert_true(file >= 0 && terminal >= 0);
-    unlink(name);
     memset(r, 0, sizeof *r);
     memset(p->out, 0, OUT);
     memset(p->area - BEFORE, 0, BEFORE);
     memcpy(p->area, before, AREA);
     gpu_select(module);
-    dup2(file, 2);
+    const struct twice_log log = twice_log_begin();
     r->error = gpu_run("k", 1, p->threads, 4, ARG(p->out), ARG(p->where), ARG(p->active), ARG(p->values));
-    dup2(terminal, 2);
-    close(terminal);
-    const ssize_t got = pread(file, r->log, sizeof r->log - 1, 0);
-    r->log[got > 0 ? got : 0] = 0;
-    close(file);
+    twice_log_end(&log, r->log, sizeof r->log);
     memcpy(r->out, p->out, OUT);
     memcpy(r->area, p->area, AREA);
-}
-
-/* What a line of the log says, without the time. */
-static const char *message_of(const char *log)
-{
-    const char *message = strstr(log, "softgpu:");
-    return message ? message : log;
-}
-
-static void load_both(const char *ptx, unsigned modules[2])
-{
-    for (int plain = 0; plain < 2; plain++) {
-        if (plain)
-            setenv("FLYT_SOFTGPU_FUSED", "off", 1);
-        gpu_load(ptx);
-        modules[plain] = gpu_module();
-        unsetenv("FLYT_SOFTGPU_FUSED");
-    }
 }
 
 static void compare(const struct places *p, const unsigned modules[2], const char *what, unsigned faults[2])
@@ -278,7 +249,7 @@ static void compare(const struct places *p, const unsigned modules[2], const cha
     faults[fused.error != CUDA_SUCCESS]++;
     if (fused.error != plain.error)
         fail_msg("%s: error %d, plain %d: %s", what, fused.error, plain.error, fused.log);
-    if (strcmp(message_of(fused.log), message_of(plain.log)))
+    if (strcmp(twice_message(fused.log), twice_message(plain.log)))
         fail_msg("%s: %s\nplain: %s", what, fused.log, plain.log);
     for (unsigned k = 0; k < AREA; k++)
         if (fused.area[k] != plain.area[k])
@@ -287,16 +258,6 @@ static void compare(const struct places *p, const unsigned modules[2], const cha
         if (fused.out[k] != plain.out[k])
             fail_msg("%s: thread %u: byte %u of the registers is %u, plain %u", what, k / 64, k % 64, fused.out[k],
                      plain.out[k]);
-}
-
-static int before(void **unused)
-{
-    (void)unused;
-    const char *jit = getenv("FLYT_SOFTGPU_JIT");
-    setenv("FLYT_LOG", "info", 1);
-    assert_true(!jit || exec_jit_on());                  /* there is a compiler, where one is asked for */
-    gpu_start(&(struct gpu_config){ .threads = 1 });
-    return 0;
 }
 
 EXEC_TEST(accesses_are_as_general_handlers_do_them)
@@ -311,7 +272,7 @@ EXEC_TEST(accesses_are_as_general_handlers_do_them)
             if ((form & 1 && !a->shared) || turn++ % share)
                 continue;
             in_many = !a->shared && !strncmp(a->text, "ld", 2);
-            load_both(kernel_of(a->text, narrow ? "r12" : "a1", form & 2, narrow), modules);
+            twice_load(kernel_of(a->text, narrow ? "r12" : "a1", form & 2, narrow), modules);
             for (int round = 0; round < ROUNDS; round++) {
                 for (unsigned t = 0; t < THREADS * 32; t++)
                     p.values[t] = (unsigned char)any(256);
@@ -469,7 +430,7 @@ EXEC_TEST(arithmetic_is_as_general_handlers_do_it)
         struct places p = make_places();
         char what[32];
         snprintf(what, sizeof what, "random kernel %u", k);
-        load_both(random_kernel(), modules);
+        twice_load(random_kernel(), modules);
         for (unsigned round = 0; round < RUNS; round++) {
             for (unsigned t = 0; t < THREADS * 8; t++)
                 ((uint32_t *)(void *)p.values)[t] = any_word();
@@ -587,7 +548,7 @@ EXEC_TEST(lanes_in_steps_are_as_general_handlers_do_them)
         snprintf(what, sizeof what, "kernel of steps %u", k);
         p.where = (uint64_t *)(void *)p.area;
         p.threads = WARP;                              /* two would race for the area */
-        load_both(kernel_of_steps(), modules);
+        twice_load(kernel_of_steps(), modules);
         for (unsigned round = 0; round < RUNS; round++) {
             for (unsigned t = 0; t < THREADS * 8; t++)
                 ((uint32_t *)(void *)p.values)[t] = any_word();
@@ -677,7 +638,7 @@ EXEC_TEST(exchanges_of_lanes_are_as_general_handlers_do_them)
         struct places p = make_places();
         char what[32];
         snprintf(what, sizeof what, "kernel of exchanges %u", k);
-        load_both(kernel_of_exchanges(), modules);
+        twice_load(kernel_of_exchanges(), modules);
         for (unsigned round = 0; round < RUNS; round++) {
             for (unsigned t = 0; t < THREADS * 8; t++)
                 ((uint32_t *)(void *)p.values)[t] = any_word();
@@ -753,7 +714,7 @@ EXEC_TEST(runs_over_many_registers_are_as_general_handlers_do_them)
         struct places p = make_places();
         char what[32];
         snprintf(what, sizeof what, "kernel of runs %u", k);
-        load_both(kernel_of_runs(), modules);
+        twice_load(kernel_of_runs(), modules);
         for (unsigned round = 0; round < RUNS; round++) {
             for (unsigned t = 0; t < THREADS * 8; t++)
                 ((uint32_t *)(void *)p.values)[t] = any_word();
@@ -844,7 +805,7 @@ EXEC_TEST(matrices_are_as_general_handlers_have_them)
         struct places p = make_places();
         char what[32];
         snprintf(what, sizeof what, "kernel of matrices %u", k);
-        load_both(kernel_of_matrices(), modules);
+        twice_load(kernel_of_matrices(), modules);
         for (unsigned round = 0; round < RUNS; round++) {
             for (unsigned t = 0; t < THREADS * 8; t++)
                 ((uint32_t *)(void *)p.values)[t] = any(2) ? any_word() : any(UINT32_MAX);
@@ -859,4 +820,4 @@ EXEC_TEST(matrices_are_as_general_handlers_have_them)
     assert_true(faults[0] > RUNS / 2);
 }
 
-int main(void) { return unit_run(before, exec_teardown); }
+int main(void) { return unit_run(twice_setup, exec_teardown); }

@@ -9,12 +9,9 @@
  * shows: software GPU: random kernels with arrays in local memory leave the same in them, and the same fault and
  *   message, whether they are interpreted or compiled
  */
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "softgpu/exec/jit.h"
-#include "tests/exec/main.h"
+#include "tests/exec/twice.h"
 
 enum { THREADS = 64, ARRAY = 64, EACH = 2 * ARRAY, OUT = EACH * THREADS, VALUES = 32 * THREADS, TEXT = 16384 };
 
@@ -185,28 +182,13 @@ struct result {
 
 static void run(unsigned char *memory, unsigned module, uint32_t threads, uint32_t where, struct result *r)
 {
-    char name[] = "/tmp/flyt-local-XXXXXX";
-    int file = mkstemp(name), terminal = dup(2);
-    assert_true(file >= 0 && terminal >= 0);
-    unlink(name);
     memset(r, 0, sizeof *r);
     memset(memory, 0, OUT);
     gpu_select(module);
-    dup2(file, 2);
+    const struct twice_log log = twice_log_begin();
     r->error = gpu_run("k", 1, threads, 3, ARG(memory), ARG(memory + OUT), (uint64_t)where);
-    dup2(terminal, 2);
-    close(terminal);
-    const ssize_t got = pread(file, r->log, sizeof r->log - 1, 0);
-    r->log[got > 0 ? got : 0] = 0;
-    close(file);
+    twice_log_end(&log, r->log, sizeof r->log);
     memcpy(r->out, memory, OUT);
-}
-
-/* What a line of the log says, without the time. */
-static const char *message_of(const char *log)
-{
-    const char *message = strstr(log, "softgpu:");
-    return message ? message : log;
 }
 
 static void compare(unsigned char *memory, const unsigned modules[2], unsigned k, unsigned faults[2])
@@ -220,22 +202,12 @@ static void compare(unsigned char *memory, const unsigned modules[2], unsigned k
     faults[compiled.error != CUDA_SUCCESS]++;
     if (compiled.error != plain.error)
         fail_msg("kernel %u: error %d, plain %d: %s", k, compiled.error, plain.error, compiled.log);
-    if (strcmp(message_of(compiled.log), message_of(plain.log)))
+    if (strcmp(twice_message(compiled.log), twice_message(plain.log)))
         fail_msg("kernel %u: %s\nplain: %s", k, compiled.log, plain.log);
     for (unsigned b = 0; b < OUT; b++)
         if (compiled.out[b] != plain.out[b])
             fail_msg("kernel %u: thread %u of %u: byte %u is %u, plain %u", k, b / EACH, threads, b % EACH,
                      compiled.out[b], plain.out[b]);
-}
-
-static int before(void **unused)
-{
-    (void)unused;
-    const char *jit = getenv("FLYT_SOFTGPU_JIT");
-    setenv("FLYT_LOG", "info", 1);
-    assert_true(!jit || exec_jit_on()); /* there is a compiler, where one is asked for */
-    gpu_start(&(struct gpu_config){ .threads = 1 });
-    return 0;
 }
 
 EXEC_TEST(local_memory_is_as_the_interpreter_has_it)
@@ -246,14 +218,7 @@ EXEC_TEST(local_memory_is_as_the_interpreter_has_it)
     for (unsigned k = 0; k < kernels; k++) {
         unsigned modules[2];
         unsigned char *memory = gpu_alloc(OUT + VALUES);
-        const char *ptx = random_kernel();
-        for (int plain = 0; plain < 2; plain++) {
-            if (plain)
-                setenv("FLYT_SOFTGPU_FUSED", "off", 1);
-            gpu_load(ptx);
-            modules[plain] = gpu_module();
-            unsetenv("FLYT_SOFTGPU_FUSED");
-        }
+        twice_load(random_kernel(), modules);
         for (unsigned round = 0; round < RUNS; round++)
             compare(memory, modules, k, faults);
         gpu_reset();
@@ -261,4 +226,4 @@ EXEC_TEST(local_memory_is_as_the_interpreter_has_it)
     assert_true(faults[0] > kernels && faults[1] > kernels / 4);
 }
 
-int main(void) { return unit_run(before, exec_teardown); }
+int main(void) { return unit_run(twice_setup, exec_teardown); }
