@@ -122,6 +122,14 @@ static void hello(rpc_request *r)
     xdr_free((xdrproc_t)xdr_hello_args, &args);
 }
 
+static void window_take(rpc_request *r)
+{
+    window_take_args a;
+    arguments(r, (xdrproc_t)xdr_window_take_args, &a);
+    fake.window = a.window;
+    FAKE_REPLY(window_result, rpc_request_xid(r), 0, .window = a.window);
+}
+
 static void map(rpc_request *r)
 {
     map_args a;
@@ -361,9 +369,16 @@ static void call(rpc_request *r)
         hello(r);
         break;
     case FLYT_WINDOW:
+        if (fake_options.no_windows) {
+            FAKE_REPLY(window_result, xid, 2, .window = fake.window);
+            break;
+        }
         if (++fake.offers >= fake_options.bad_windows)
             fake.window += WINDOW_SIZE;
         FAKE_REPLY(window_result, xid, 0, .window = fake.window);
+        break;
+    case FLYT_WINDOW_TAKE:
+        window_take(r);
         break;
     case FLYT_EVENTS:
         events(r);

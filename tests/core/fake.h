@@ -20,6 +20,7 @@ struct fake_options {
     unsigned    cuts;                 /* so many connections are closed at once */
     uint32_t    garbage_at;           /* procedure that it answers with an undecodable reply */
     int         bad_windows;          /* so many offers lie where the process already is */
+    bool        no_windows;           /* it knows no other place, and takes the one that the client names */
     int         devices;              /* 0: 2 */
     uint64_t    memory;               /* per device; 0: 1 GiB */
     const char *print;                /* text printed by every "fill" */

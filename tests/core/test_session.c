@@ -175,6 +175,17 @@ static void body_window(void)
     CHECK(address - core_session.window < core_session.window_size);
 }
 
+static void body_window_own(void)
+{
+    uint64_t address;
+    fake_options.bad_windows = 1;
+    fake_options.no_windows = true;
+    fake_start();
+    CHECK(core_attach() == 0 && fake_calls[FLYT_WINDOW] == 1 && fake_calls[FLYT_WINDOW_TAKE] == 1);
+    CHECK(core_memory_allocate(on(0), 100, &address) == 0);
+    CHECK(address - core_session.window < core_session.window_size);
+}
+
 static void body_visible(void)
 {
     setenv("CUDA_VISIBLE_DEVICES", "1", 1);
@@ -200,6 +211,7 @@ TEST(attaching)
 {
     assert_int_equal(isolated(body_attach, 60), 0);
     assert_int_equal(isolated(body_window, 60), 0);
+    assert_int_equal(isolated(body_window_own, 60), 0);
     assert_int_equal(isolated(body_visible, 60), 0);
     assert_int_equal(isolated(body_invisible, 60), 0);
 }

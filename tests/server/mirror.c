@@ -426,6 +426,48 @@ static void limits(void **unused)
     assert_int_equal(server_stop(&small, SIGTERM), 0);
 }
 
+/* Behind that many offers that do not suit the client: the host window that the last one has, or 0. */
+static uint64_t host_behind(struct fixture *f, int refusals)
+{
+    window_result result = { .window = f->peer.base, .host_size = f->peer.hello.host_size };
+    assert_int_equal(PLAIN(&f->peer, context_release, context_args, { 0 }), 0);
+    for (int i = 0; i < refusals; i++) {
+        window_args args = { .refused = result.window };
+        memset(&result, 0, sizeof result);
+        enum clnt_stat status = flyt_window_1(&args, &result, f->peer.stub);
+        assert_int_equal(peer_took(&f->peer, status, (xdrproc_t)xdr_window_result, &result), 0);
+        assert_true(result.window && result.window != args.refused);
+    }
+    return result.host_size ? result.window + f->peer.hello.window_size : 0;
+}
+
+/* The reply to WINDOW names no size. A driver that refuses a large window now and then would give a small one there. */
+static void later_offers_are_as_large(void **unused)
+{
+    enum { SEEDS = 8, REFUSALS = 4 };
+    (void)unused;
+    for (int seed = 1, found = 0; seed <= SEEDS; seed++, found = 0) {
+        struct server other;
+        char text[16];
+        snprintf(text, sizeof text, "%d", seed);
+        setenv("FLYT_SOFTGPU_CHAOS", text, 1);
+        server_start(&other, "software", NULL);
+        unsetenv("FLYT_SOFTGPU_CHAOS");
+        for (int refusals = 1; refusals <= REFUSALS; refusals++) {
+            struct fixture f = { 0 };
+            peer_connect(&f.peer, other.uri[1]);
+            f.peer.capabilities = FLYT_CAP_MIRROR;
+            peer_hello(&f.peer);
+            uint64_t host = host_behind(&f, refusals);
+            found += host != 0;
+            assert_int_equal(host ? add(&f, host, GRANULE) : 0, 0);
+            peer_close(&f.peer);
+        }
+        assert_int_not_equal(found, 0);
+        assert_int_equal(server_stop(&other, SIGTERM), 0);
+    }
+}
+
 static int start(void **unused)
 {
     (void)unused;
@@ -458,6 +500,7 @@ int main(void)
         cmocka_unit_test(memory_that_nobody_has),
         cmocka_unit_test(clients_that_end),
         cmocka_unit_test(limits),
+        cmocka_unit_test(later_offers_are_as_large),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, start, stop);

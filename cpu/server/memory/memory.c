@@ -111,17 +111,20 @@ static int window_reserve(struct session *session, uint64_t hint, uint64_t size)
     return 0;
 }
 
-/* The next candidate. An earlier one is given back: the client cannot have it. */
+/* The next candidate. An earlier one is given back: the client cannot have it, but knows its size, which stays. */
 int memory_window_reserve(struct session *session, char *error)
 {
     struct window *window = &session->window;
     char name[64];
     CUresult r = window_granularity(session, &window->granularity);
+    const uint64_t told = window->base ? window->size : 0;
     const bool narrow = address_space_is_narrow();
     const uint64_t *hints = narrow ? window_hints_narrow : window_hints;
     bool bare = false; /* the window is a new one, behind which there is no room for host memory */
     for (; r == CUDA_SUCCESS && window->attempt < WINDOW_HINTS; window->attempt++)
         for (int i = narrow ? WINDOW_SIZE_NARROW : 0; i < WINDOW_SIZES; i++) {
+            if (told && window_sizes[i] != told)
+                continue;
             int status = window_reserve(session, hints[window->attempt], window_sizes[i]);
             if (status == -ENOMEM) {
                 snprintf(error, RPC_ERROR_SIZE, "no memory for the table of the address window");

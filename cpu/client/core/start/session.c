@@ -325,6 +325,11 @@ static int attach_window(void)
         offer = code ? 0 : result.window;
         host = reach_host_size(offer, result.host_size);
         xdr_free((xdrproc_t)xdr_window_result, &result);
+        if (code == CORE_OUT_OF_MEMORY) {     /* the server knows no other place for one of that size */
+            offer = attach_own(args.refused, &host);
+            size = core_session.window_size;
+            break;
+        }
     }
     core_session.window = offer;
     if (!offer) {
