@@ -423,11 +423,23 @@ static struct vm *take_report(struct conn *conn, struct loop_call *call)
     return vm;
 }
 
+/* A suspension into a file was ordered by the manager before this one, and is noted nowhere else. The client manager may
+   have named the program while it still had its server. */
+static void take_suspended(struct vm *vm, const client_moved_args *args)
+{
+    struct program *program = map_get_id(&vm->by_key, args->key);
+    if (program && args->server == CLIENT_SUSPENDED && args->moved.stage == CTL_MOVE_MOVED &&
+        !moving_find(vm->cluster, args->moved.move))
+        moving_named_suspended(vm->cluster, program);
+}
+
 void client_handle_moved(struct conn *conn, struct loop_call *call, void *object)
 {
     struct vm *vm = take_report(conn, call);
-    if (vm)
-        moving_said(vm->cluster, vm, object);
+    if (!vm)
+        return;
+    take_suspended(vm, object);
+    moving_said(vm->cluster, vm, object);
 }
 
 void client_handle_group(struct conn *conn, struct loop_call *call, void *object)

@@ -7,6 +7,8 @@
  * shows: moving: a client manager of the release before is refused by name, a node of it is served
  * shows: suspending: the share of a suspended program is free, a new cluster manager knows that it is suspended, and it
  *   is resumed elsewhere; a client manager of the release before is refused by name
+ * shows: suspending: a new cluster manager learns of a suspension into a file, of which only the one before knew, when
+ *   it is reported after the program was named
  * shows: moving: between two nodes the old server's node is told where the new server listens, and the program moves
  *   whatever comes of it; a node of the release before is not told
  * shows: moving: on one node the node manager is asked to connect the two servers first, and the program moves whatever
@@ -401,6 +403,31 @@ TEST(test_files_are_ordered)
     rig_until(one->rests == 1, SOON_MS);
     assert_true(one->rest == CTL_REST_CHECKPOINT && strcmp(one->file, "/new") == 0 && strcmp(one->base, "/base") == 0);
     assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "", text), CTL_BUSY);
+    rig_destroy();
+}
+
+/* The manager was killed while the library was suspended into a file, of which the next one knows nothing: it learns
+   of it when the program has been named already. What is said of moves otherwise changes nothing. */
+TEST(test_suspended_unknown)
+{
+    char text[CTL_MAX_TEXT + 1];
+    begin(0);
+    assert_int_equal(save(ADMIN_ACTION_SUSPEND, "/new", "", text), CTL_OK);
+    rig_until(one->rests == 1, SOON_MS);
+    rig_signal(SIGKILL);
+    rig_start();
+    rig_until(n1.registered && n2.registered && a.registered && b.registered, 10000);
+    client_moved(&a, one, one->move, CTL_MOVE_MOVED, CTL_OK);
+    rig_run_ms(200);
+    assert_booked(8);
+    one->server = CLIENT_SUSPENDED;
+    client_moved(&a, one, one->move, CTL_MOVE_MOVED, CTL_OK);
+    rig_until(n1.server_count + n2.server_count == 1 && n1.revoked_last == one->id, SOON_MS);
+    assert_booked(4);
+    assert_false(one->lost);
+    client_moved(&a, one, one->move, CTL_MOVE_MOVED, CTL_OK); /* twice */
+    assert_int_equal(save(ADMIN_ACTION_RESUME, "", "", text), CTL_OK);
+    rig_until(one->move_orders == 1, SOON_MS);
     rig_destroy();
 }
 

@@ -15,7 +15,8 @@ shows: checkpoints: compact that is killed leaves nothing, and can be repeated
 shows: suspending: whoever is killed or stopped at whatever point of a suspension into a file with a name, the program
    goes on, with what it had, where it is or when it is resumed, or gets error 46 where its server had it alone; there
    is a file exactly as long as it is suspended
-shows: suspending: a client manager that is killed meanwhile, and hears late of what was ordered, knows the program
+shows: suspending: a client manager that is killed meanwhile, and hears late of what was ordered, knows the program; so
+   does a cluster manager that is killed, to which the program was named before it was suspended
 """
 import os
 import random
@@ -241,6 +242,20 @@ def suspend_unheard(cluster):
     ok("suspended into a file before a new client manager hears from the cluster manager that it was to be")
 
 
+def suspend_unknown(cluster):
+    """The new cluster manager knows nothing of the order, and hears of the program before it is suspended."""
+    a, hold, folder, command, _ = begin_suspend(cluster, "frozen-unknown", "taken")
+    back = cluster.kill("cluster-manager")
+    back()
+    command.communicate(timeout=60)
+    up_again(cluster)
+    until(lambda: state(cluster, a) == "running", "the client manager has named it")
+    hold.let_go("taken")
+    assert resumed(cluster, a, folder) == "suspended"
+    end(cluster, a, hold, folder)
+    ok("suspended into a file after its client manager has named it to a new cluster manager")
+
+
 # ---- files that cannot grow ----
 
 class Limited:
@@ -299,7 +314,11 @@ def compacted(cluster, folder):
 
 def main():
     with Cluster(nodes=1) as cluster:
-        (suspend_unheard if SUSPENDS else full)(cluster)
+        if SUSPENDS:
+            suspend_unheard(cluster)
+            suspend_unknown(cluster)
+        else:
+            full(cluster)
         for point in POINTS:
             for party in PARTIES:
                 (suspend_killed if SUSPENDS else killed)(cluster, party, point)
