@@ -54,6 +54,8 @@ struct sg_jit_wish {
        span; false: so many bytes at the address may not be touched so (enum sg_rights). */
     void (*begin)(struct exec_warp *, uint32_t lanes, const struct exec_insn *others);
     bool (*find)(struct exec_block *, uint32_t span, uint64_t address, uint32_t bytes, uint32_t rights);
+    /* Compiled code looks next time in the window where this place of global memory is. */
+    void (*near)(struct exec_warp *, uint64_t address);
     /* Executes one instruction for these lanes, whatever it is. false: they do not all stand behind it; then the code
        ends. */
     bool (*step)(struct exec_warp *, const struct exec_insn *, uint32_t lanes);

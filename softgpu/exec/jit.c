@@ -133,6 +133,7 @@ static void compile(struct exec_compiled *x)
                                       .whole = is_whole(r, x),
                                       .begin = exec_parted_begin,
                                       .find = exec_span_find,
+                                      .near = exec_parted_near,
                                       .step = exec_parted_step };
     char why[256] = "";
     sg_jit_code *code = NULL;

@@ -54,7 +54,7 @@ void exec_regions_free(struct exec_region *);
     ((uint64_t)sizeof(struct exec_warp) << 40 ^ (uint64_t)sizeof(struct exec_insn) << 24 ^                \
      (uint64_t)offsetof(struct exec_warp, near) << 12 ^ (uint64_t)offsetof(struct exec_block, shared) ^   \
      (uint64_t)offsetof(struct exec_warp, waiting) << 32 ^ (uint64_t)EXEC_STRAIGHT_COUNT << 52 ^          \
-     (uint64_t)offsetof(struct exec_block, spans) << 16)
+     (uint64_t)offsetof(struct exec_block, spans) << 16 ^ (uint64_t)sizeof(struct sg_jit_wish) << 8)
 
 exec_handler exec_run_region; /* for some lanes */
 

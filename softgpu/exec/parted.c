@@ -102,17 +102,21 @@ void exec_parted_begin(struct exec_warp *w, uint32_t lanes, const struct exec_in
     exec_group_add(w, others, w->frame, ~lanes);
 }
 
-/* Compiled code looks next time in the window where this access of global memory is. */
-static void move_near(struct exec_warp *w, const struct exec_insn *i, unsigned lane)
+void exec_parted_near(struct exec_warp *w, uint64_t address)
 {
-    const uint64_t *address = exec_row(w, i->s[0]);
     uint32_t count = atomic_load_explicit(&sg_memory.window_count, memory_order_acquire);
     for (uint32_t k = 0; k < count; k++) {
         const struct sg_window *window = &sg_memory.windows[k];
         uint64_t base = atomic_load_explicit(&window->base, memory_order_relaxed);
-        if (address[lane] + (uint64_t)i->offset - base < atomic_load_explicit(&window->size, memory_order_relaxed))
+        if (address - base < atomic_load_explicit(&window->size, memory_order_relaxed))
             w->near = window;
     }
+}
+
+static void move_near(struct exec_warp *w, const struct exec_insn *i, unsigned lane)
+{
+    const uint64_t *address = exec_row(w, i->s[0]);
+    exec_parted_near(w, address[lane] + (uint64_t)i->offset);
 }
 
 static bool is_global(const struct exec_insn *i)

@@ -20,5 +20,7 @@ bool exec_parted_branch(struct exec_warp *, const struct exec_region *, const st
 void exec_parted_begin(struct exec_warp *, uint32_t lanes, const struct exec_insn *others);
 /* What compiled code calls for an instruction or a case that it does not know. */
 bool exec_parted_step(struct exec_warp *, const struct exec_insn *, uint32_t lanes);
+/* Compiled code looks next time in the window where this place of global memory is. */
+void exec_parted_near(struct exec_warp *, uint64_t address);
 
 #endif

@@ -134,22 +134,45 @@ LLVMValueRef may_touch(struct compiler *c, const struct window_place *p, unsigne
     return LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, moved, wanted, ""), wanted, "");
 }
 
+/* The machine moves the window to this place. */
+static void move_window(struct compiler *c, LLVMValueRef place)
+{
+    LLVMTypeRef types[2] = { c->i64, c->i64 },
+                type = LLVMFunctionType(LLVMVoidTypeInContext(c->context), types, 2, false);
+    LLVMValueRef arguments[2] = { c->warp, place },
+                 f = LLVMBuildIntToPtr(c->builder, constant_64(c, (uintptr_t)c->wish->near), LLVMPointerType(type, 0),
+                                       "");
+    LLVMBuildCall2(c->builder, type, f, arguments, 2, "");
+}
+
+void go_on_inside(struct compiler *c, LLVMValueRef usual, LLVMValueRef inside, LLVMValueRef place,
+                  LLVMBasicBlockRef rare)
+{
+    LLVMBasicBlockRef found = block_new(c, "found"), missed = block_new(c, "missed"), outside = block_new(c, "outside");
+    branch_mostly(c, both(c, usual, inside), found, missed);
+    LLVMPositionBuilderAtEnd(c->builder, missed);
+    LLVMBuildCondBr(c->builder, usual, outside, rare);
+    LLVMPositionBuilderAtEnd(c->builder, outside);
+    move_window(c, place);
+    LLVMBuildBr(c->builder, rare);
+    LLVMPositionBuilderAtEnd(c->builder, found);
+}
+
 /* Goes on where the condition holds and both places may be touched. */
 static void find_both(struct compiler *c, const struct exec_insn *i, LLVMValueRef condition, struct window_place *p,
                       unsigned bytes, unsigned rights, LLVMBasicBlockRef rare)
 {
-    LLVMBasicBlockRef found = block_new(c, "found"), allowed;
     if (whole_has_span(c, i, bytes)) {
+        LLVMBasicBlockRef found = block_new(c, "found");
         branch_mostly(c, condition, found, rare);
         LLVMPositionBuilderAtEnd(c->builder, found);
         for (unsigned h = 0; h < 2; h++)
             whole_find(c, i, p[h].low, 1, bytes, rare);
         return;
     }
-    allowed = block_new(c, "allowed");
+    LLVMBasicBlockRef allowed = block_new(c, "allowed");
     LLVMValueRef inside = both(c, in_window(c, &p[0], bytes), in_window(c, &p[1], bytes));
-    branch_mostly(c, both(c, condition, inside), found, rare);
-    LLVMPositionBuilderAtEnd(c->builder, found);
+    go_on_inside(c, condition, inside, p[0].low, rare);
     branch_mostly(c, both(c, may_touch(c, &p[0], bytes, rights), may_touch(c, &p[1], bytes, rights)), allowed, rare);
     LLVMPositionBuilderAtEnd(c->builder, allowed);
 }

@@ -8,8 +8,10 @@
  *
  * shows: software GPU: in kernels of thousands of instructions, compiled code executes nearly all where lanes part and
  *   behind loops, and leaves what the interpreter leaves
+ * shows: software GPU: compiled code that finds memory in another window looks there first the next time
  */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "softgpu/exec/callbacks.h"
 #include "softgpu/exec/jit.h"
@@ -167,6 +169,58 @@ EXEC_TEST(long_kernels_whose_lanes_part_are_compiled)
         if (share < COMPILED)
             fail_msg("%.1f %% of %llu instructions were in compiled code", share, all);
     }
+}
+
+/* A second window, where all memory is; in the first one, where warps look at first, there is none. */
+static void move_memory(void)
+{
+    static _Atomic uint8_t none[1];
+    struct sg_window *w = sg_memory.windows;
+    atomic_store(&w[1].base, atomic_load(&w[0].base));
+    atomic_store(&w[1].rights, atomic_load(&w[0].rights));
+    atomic_store(&w[1].size, atomic_load(&w[0].size));
+    atomic_store(&sg_memory.window_count, 2);
+    atomic_store(&w[0].size, 0);
+    atomic_store(&w[0].base, UINT64_C(1) << SG_GRANULE_SHIFT);
+    atomic_store(&w[0].rights, none);
+    atomic_store(&w[0].size, UINT64_C(1) << SG_GRANULE_SHIFT);
+}
+
+/* Of the block that is running. */
+static const struct sg_window *near_window(void)
+{
+    sg_engine *e = gpu_engine();
+    pthread_mutex_lock(&e->lock);
+    const struct sg_window *near = e->grids->resident->warps[0].near;
+    pthread_mutex_unlock(&e->lock);
+    return near;
+}
+
+/* Lanes side by side would be done one by one, if the warp went on looking in a window where they are not. */
+EXEC_TEST(warps_look_where_they_have_found_memory)
+{
+    enum { GO_ON = 0, DONE = 32, READ = 64, WORDS = 96 };
+    if (!getenv("FLYT_SOFTGPU_JIT"))
+        skip();
+    move_memory();
+    uint32_t *words = gpu_alloc(WORDS * sizeof *words);
+    for (unsigned l = 0; l < SG_LANES; l++)
+        words[READ + l] = 1 + l;
+    gpu_load(KERNEL("k", "mul.wide.u32 a1, r1, 4; add.u64 a1, a1, a0;\n"
+                         "LOOP: ld.global.u32 r2, [a1+256]; st.global.u32 [a1+128], r2;\n"
+                         "ld.volatile.global.u32 r3, [a0]; setp.eq.u32 p1, r3, 0; @p1 bra LOOP;"));
+    const struct gpu_shape shape = { .grid = { 1, 1, 1 }, .block = { SG_LANES, 1, 1 } };
+    const uint64_t argument = ARG(words);
+    struct gpu_running *running = gpu_begin("k", &shape, 1, &argument);
+    while (!__atomic_load_n(&words[DONE + SG_LANES - 1], __ATOMIC_ACQUIRE))
+        usleep(1000);
+    const struct sg_window *near = near_window();
+    __atomic_store_n(&words[GO_ON], 1, __ATOMIC_RELEASE);
+    assert_int_equal(gpu_wait(running, 60), CUDA_SUCCESS);
+    assert_ptr_equal(near, &sg_memory.windows[1]);
+    for (unsigned l = 0; l < SG_LANES; l++)
+        assert_int_equal(words[DONE + l], 1 + l);
+    gpu_reset();
 }
 
 EXEC_TEST(long_kernels_do_what_the_interpreter_does)
