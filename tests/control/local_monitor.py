@@ -22,7 +22,8 @@ class Page(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         Page.asked += 1
-        code = 503 if Page.asked < 4 else 200
+        own = f"127.0.0.1:{self.server.server_port}"
+        code = 421 if self.headers["Host"] != own else 503 if Page.asked < 4 else 200
         print(self.path, code, flush=True)
         self.send_response(code)
         self.end_headers()
