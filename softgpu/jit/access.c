@@ -106,7 +106,8 @@ void move_to(struct compiler *c, const struct exec_insn *i, const LLVMValueRef *
 
 /* ---- global memory ---- */
 
-LLVMValueRef in_window(struct compiler *c, struct window_place *p, unsigned bytes)
+/* Does the window where the warp was last hold so many bytes from p->low? Fills the rest in. */
+static LLVMValueRef in_window(struct compiler *c, struct window_place *p, unsigned bytes)
 {
     LLVMBuilderRef b = c->builder;
     LLVMValueRef window = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, near)), 8);
@@ -145,17 +146,26 @@ static void move_window(struct compiler *c, LLVMValueRef place)
     LLVMBuildCall2(c->builder, type, f, arguments, 2, "");
 }
 
-void go_on_inside(struct compiler *c, LLVMValueRef usual, LLVMValueRef inside, LLVMValueRef place,
+void go_on_inside(struct compiler *c, LLVMValueRef usual, struct window_place *p, unsigned count, unsigned bytes,
                   LLVMBasicBlockRef rare)
 {
-    LLVMBasicBlockRef found = block_new(c, "found"), missed = block_new(c, "missed"), outside = block_new(c, "outside");
+    LLVMBuilderRef b = c->builder;
+    LLVMBasicBlockRef from[2] = { LLVMGetInsertBlock(b), block_new(c, "outside") }, look = block_new(c, "look"),
+                      found = block_new(c, "found"), missed = block_new(c, "missed");
+    LLVMBuildBr(b, look);
+    LLVMPositionBuilderAtEnd(b, look);
+    LLVMValueRef first = LLVMBuildPhi(b, c->i1, ""), inside = in_window(c, &p[0], bytes);
+    LLVMValueRef times[2] = { LLVMConstInt(c->i1, true, false), LLVMConstInt(c->i1, false, false) };
+    LLVMAddIncoming(first, times, from, 2);
+    if (count > 1)
+        inside = both(c, inside, in_window(c, &p[1], bytes));
     branch_mostly(c, both(c, usual, inside), found, missed);
-    LLVMPositionBuilderAtEnd(c->builder, missed);
-    LLVMBuildCondBr(c->builder, usual, outside, rare);
-    LLVMPositionBuilderAtEnd(c->builder, outside);
-    move_window(c, place);
-    LLVMBuildBr(c->builder, rare);
-    LLVMPositionBuilderAtEnd(c->builder, found);
+    LLVMPositionBuilderAtEnd(b, missed);
+    LLVMBuildCondBr(b, both(c, usual, first), from[1], rare);
+    LLVMPositionBuilderAtEnd(b, from[1]);
+    move_window(c, p[0].low);
+    LLVMBuildBr(b, look);
+    LLVMPositionBuilderAtEnd(b, found);
 }
 
 /* Goes on where the condition holds and both places may be touched. */
@@ -171,8 +181,7 @@ static void find_both(struct compiler *c, const struct exec_insn *i, LLVMValueRe
         return;
     }
     LLVMBasicBlockRef allowed = block_new(c, "allowed");
-    LLVMValueRef inside = both(c, in_window(c, &p[0], bytes), in_window(c, &p[1], bytes));
-    go_on_inside(c, condition, inside, p[0].low, rare);
+    go_on_inside(c, condition, p, 2, bytes, rare);
     branch_mostly(c, both(c, may_touch(c, &p[0], bytes, rights), may_touch(c, &p[1], bytes, rights)), allowed, rare);
     LLVMPositionBuilderAtEnd(c->builder, allowed);
 }

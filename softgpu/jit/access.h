@@ -11,11 +11,9 @@ LLVMValueRef is_aligned(struct compiler *, LLVMValueRef address, unsigned size);
 
 /* Of the first byte: its address, the offset in the window; the window's table. */
 struct window_place { LLVMValueRef low, offset, rights; };
-/* Does the window where the warp was last hold so many bytes from p->low? Fills the rest in. */
-LLVMValueRef in_window(struct compiler *, struct window_place *, unsigned bytes);
-/* Goes on where lanes lie as is usual, and inside of that window. Else in `rare`: where they are only outside, after
-   the window has moved to this place, since what does them lane by lane does not move it. */
-void go_on_inside(struct compiler *, LLVMValueRef usual, LLVMValueRef inside, LLVMValueRef place,
+/* Goes on where lanes lie as is usual, and the window where the warp was last holds so many bytes from each of one or
+   two places on, which are filled in; in `rare` where not. Where they are only outside, the window moves first. */
+void go_on_inside(struct compiler *, LLVMValueRef usual, struct window_place *, unsigned count, unsigned bytes,
                   LLVMBasicBlockRef rare);
 /* Of so few bytes that they lie in two granules at most: may the device touch them so (enum sg_rights)? */
 LLVMValueRef may_touch(struct compiler *, const struct window_place *, unsigned bytes, unsigned rights);

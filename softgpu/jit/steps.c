@@ -24,8 +24,7 @@ static LLVMValueRef find_first(struct compiler *c, const struct exec_insn *i, un
     struct window_place p = { .low = address_of(c, row_first_lane(c, i->s[0], ROW_64), (uint64_t)i->offset) };
     if (whole_find(c, i, p.low, align, bytes, rare))
         return p.low;
-    LLVMValueRef inside = in_window(c, &p, bytes);
-    go_on_inside(c, is_aligned(c, p.low, align), inside, p.low, rare);
+    go_on_inside(c, is_aligned(c, p.low, align), &p, 1, bytes, rare);
     go_on_if(c, may_touch(c, &p, bytes, rights), rare);
     return p.low;
 }
