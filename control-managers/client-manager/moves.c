@@ -196,6 +196,17 @@ void move_resumed(struct client_program *program, uint64_t id)
     }
 }
 
+/* The same order with another ticket, for the library's next try. */
+static void take_ticket(struct program_move *move, const program_move_result *order)
+{
+    program_move_result copy;
+    const bool wanted = (move->state == MOVE_OFFERED || move->state == MOVE_TAKEN) && !move->save.rest.action;
+    if (!wanted || !protocol_copy((xdrproc_t)xdr_program_move_result, &copy, sizeof copy, order))
+        return;
+    protocol_free((xdrproc_t)xdr_program_move_result, &move->order);
+    move->order = copy;
+}
+
 void move_take(struct manager *manager, const client_move *given)
 {
     struct client_program *program = program_find(manager, given->key);
@@ -213,8 +224,11 @@ void move_take(struct manager *manager, const client_move *given)
         call_off(program, given);
         return;
     }
+    bool safe = program_safe_addresses(manager, &given->grant, &order.grant, uris);
     if (is_known(move, given->move)) {
         move->ordered = true;
+        if (safe)
+            take_ticket(move, &order);
         if (move->state != MOVE_NONE)
             move_tell_again(program);
         return;
@@ -223,7 +237,6 @@ void move_take(struct manager *manager, const client_move *given)
     move->id = given->move;
     move->ordered = true;
     ctl_code code = check(program, text);
-    bool safe = program_safe_addresses(manager, &given->grant, &order.grant, uris);
     if (code == CTL_OK && !safe)
         code = explain(text, CTL_DENIED, "the GPU server on node %s takes no TLS, and this VM has certificates",
                        given->grant.node);

@@ -86,6 +86,26 @@ void moving_fill_limits(struct cluster *cluster, uint64_t key, uint64_t id, clie
 
 /* ---- how far ---- */
 
+/* An order of that move is on its way, and its ticket is made when it is sent. */
+static bool is_being_ordered(const struct moved_program *move, const struct vm *vm)
+{
+    for (const struct message *message = vm->events.first; message; message = message->next)
+        if (message->kind == CLIENT_EVENT_MOVE && message->move == move->id)
+            return true;
+    return false;
+}
+
+/* The library waits for its next try, and the new server may have seen its ticket. */
+static void give_ticket(const struct moved_program *move, const struct program *program)
+{
+    const struct server *target = map_get_id(&move->cluster->servers, move->target);
+    const struct message message = { .kind = CLIENT_EVENT_MOVE, .server = move->target, .move = move->id,
+                                     .patience_ms = move->patience_ms, .within_ms = move->within_ms, .code = CTL_OK };
+    if (move->is.state == ADMIN_MOVE_TAKEN && !move->is.cancelled && !move->unsaid && target && !target->stopping &&
+        !is_being_ordered(move, program->vm))
+        program_send(move->cluster, program, &message);
+}
+
 void moving_said_progress(struct cluster *cluster, struct vm *vm, const client_progress_args *args)
 {
     const ctl_progress *said = &args->progress;
@@ -97,4 +117,6 @@ void moving_said_progress(struct cluster *cluster, struct vm *vm, const client_p
     move->progress = *said;
     if (move->progress.total && move->progress.done > move->progress.total)
         move->progress.total = move->progress.done; /* what was counted before was too little */
+    if (said->phase == CTL_PHASE_WAITING)
+        give_ticket(move, program);
 }

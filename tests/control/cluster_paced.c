@@ -5,6 +5,7 @@
  * shows: moving: how far a move is, and the counters of moves, are what the client manager said; what it says of moves
  *   that it does not have, or in words that there are not, means nothing
  * shows: moving: no more programs move at a time than elastic.at-once, the next one waits
+ * shows: moving: whenever the library waits for another try its order comes once more, with another ticket
  */
 #include "tests/control/cluster_rig.h"
 
@@ -157,6 +158,32 @@ TEST(test_progress)
     const admin_move_counts counts = admin_status().moves;
     assert_true(counts.begun == 2 && counts.moved == 1 && counts.failed == 1 && counts.cancelled == 0);
     assert_true(counts.bytes == 4096 && counts.outage_us == 1500 && counts.under_way == 0);
+    rig_destroy();
+}
+
+/* The library waits for another try, for which it needs another ticket. */
+TEST(test_ticket_for_each_try)
+{
+    char text[CTL_MAX_TEXT + 1];
+    uint64_t id;
+    begin("", 0);
+    assert_int_equal(move(one, 0, 0, &id, text), CTL_OK);
+    rig_until(one->move_orders == 1, SOON_MS);
+    client_moved(&a, one, id, CTL_MOVE_TAKEN, CTL_OK);
+    ctl_progress progress = { .move = id, .phase = CTL_PHASE_RESTING };
+    client_progress(&a, one, &progress);
+    rig_run_ms(100);
+    assert_int_equal(one->move_orders, 1);
+    progress.phase = CTL_PHASE_WAITING;
+    client_progress(&a, one, &progress);
+    rig_until(one->move_orders == 2, SOON_MS);
+    client_progress(&a, one, &progress);
+    rig_until(one->move_orders == 3 && one->move == id && one->move_offs == 0, SOON_MS);
+    client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_BUSY);
+    rig_until(row_of(id).state == ADMIN_MOVE_FAILED, SOON_MS);
+    client_progress(&a, one, &progress);                    /* too late */
+    rig_run_ms(100);
+    assert_int_equal(one->move_orders, 3);
     rig_destroy();
 }
 

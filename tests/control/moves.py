@@ -10,6 +10,7 @@ shows: moving: a program with two threads is moved back and forth between two no
    server, by TLS too
 shows: moving: node drain --move, migrate and migrate-auto; a full target is refused before anything is done; by TLS
 shows: moving: over unix sockets without shared memory, by TCP, and from each kind of connection to the other
+shows: moving: a program that does not come to rest at once moves with a later try, each of which has a ticket of its own
 shows: moving: move cancel waits until it is known how the move ended, and says it, also where it comes too late
 shows: moving: an operator moves, suspends and saves, and changes no share; a viewer looks; the share that a program had
    holds at its new server
@@ -245,6 +246,8 @@ def refusals(cluster):
     here, there = there, here
     ok("a program that does not come to rest goes on, and moves another time, to a GPU that the manager chooses")
 
+    tried_again(cluster, hold, a)
+
     assert a.ask("share") == [0]
     cluster.run("program", "migrate", str(a.id), "--to", there)
     a.goes_on()
@@ -254,6 +257,24 @@ def refusals(cluster):
     a.process.kill()
     a.process.wait()
     until(lambda: not cluster.rows("program", "list"), "it is gone")
+
+
+def tried_again(cluster, hold, a):
+    """The new server sees a ticket with each try, before it is known whether the program comes to rest."""
+    there = cluster.other(a)
+    hold.at("taken")
+    moving = cluster.begin("program", "migrate", str(a.id), "--to", there, "--patience", "1")
+    hold.reached("taken")
+    target = cluster.rows("move", "list")[-1]["target"]
+    assert a.ask("spin", 12000 if sanitized(BIN) else 4000) == [0]
+    hold.let_go("taken")
+    said = moving.communicate(timeout=120)
+    assert moving.returncode == 0, said
+    assert read(f"{cluster.dir}/state/{there}/servers/{target}/log").count("event=ticket-accepted") > 1
+    assert a.ask("take", 1) == [0]
+    cluster.settled(a, there)
+    cluster.run("program", "migrate", str(a.id))
+    ok("a program that does not come to rest is tried again, with another ticket, and moves")
 
 
 def called_off_late(cluster, hold, a):

@@ -81,6 +81,29 @@ static int meet(struct move_group *group, enum core_meeting where, char *why, si
     return manager_meet_group(wish->number, (int)where, &group->partners, why, size);
 }
 
+enum next { NEXT_TRY, NEXT_NOT_IN_TIME, NEXT_NOT_WANTED };
+
+/* Waits for the next try. The client manager hears of it: where the new server has seen the ticket, the cluster gives
+   another one. */
+static enum next wait_for_next(struct manager_move *wish, struct move_order *order, uint64_t until, uint64_t *again)
+{
+    struct move_limits ignored = { 0 };
+    do {
+        if (clock_now() + *again * CLOCK_NS_PER_MS >= until)
+            return NEXT_NOT_IN_TIME;
+        manager_report_progress(&(struct manager_progress_note){ .number = wish->number, .phase = MOVE_WAITS }, true,
+                              &ignored);
+        pause_ms(*again);
+        *again = 2 * *again < AGAIN_MOST_MS ? 2 * *again : AGAIN_MOST_MS;
+        if (!manager_move_is_wanted(wish))
+            return NEXT_NOT_WANTED;
+    } while (order->met && order->ticket == wish->place.ticket);
+    order->met = false;
+    order->ticket = wish->place.ticket;
+    order->ticket_size = wish->place.ticket_size;
+    return NEXT_TRY;
+}
+
 /* A program that does not come to rest goes on, and the move is tried again later. */
 static void carry_out(struct manager_move *wish)
 {
@@ -94,18 +117,14 @@ static void carry_out(struct manager_move *wish)
                                 .why = why,
                                 .why_size = sizeof why };
     uint64_t until = clock_now() + wish->within_ms * CLOCK_NS_PER_MS, again = AGAIN_LEAST_MS;
-    struct move_limits ignored = { 0 };
+    enum next next = NEXT_TRY;
     int code;
     move_hold("taken");
     while ((code = move_once(wish, &order)) == CORE_NOT_READY && !order.hopeless &&
-           clock_now() + again * CLOCK_NS_PER_MS < until) {
-        manager_report_progress(&(struct manager_progress_note){ .number = wish->number, .phase = MOVE_WAITS }, true,
-                              &ignored);
-        pause_ms(again);
-        again = 2 * again < AGAIN_MOST_MS ? 2 * again : AGAIN_MOST_MS;
-        if (!manager_move_is_wanted(wish->number))
-            return;
-    }
+           (next = wait_for_next(wish, &order, until, &again)) == NEXT_TRY)
+        continue;
+    if (next == NEXT_NOT_WANTED)
+        return;
     /* The server that a suspended program has left has not been lost. */
     if (code && !session_suspended() && core_session.client && rpc_client_lost(core_session.client))
         snprintf(why, sizeof why, "its GPU server has ended, or is not reached any more");

@@ -88,7 +88,8 @@ struct manager_move {
 };
 bool manager_ask_move(struct manager_move *);
 void manager_move_free(struct manager_move *);
-bool manager_move_is_wanted(uint64_t number);
+/* Whether it still wants it. A newer ticket that it has becomes the move's: place.ticket is another pointer then. */
+bool manager_move_is_wanted(struct manager_move *);
 /* How far the move is; limits: as the client manager answered, last. waits: for that; else the answer is taken with a
    later note, and none is sent while one is outstanding. A client manager of an earlier release gets none, and limits
    nothing. */

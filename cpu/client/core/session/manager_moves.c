@@ -95,11 +95,27 @@ bool manager_ask_move(struct manager_move *out)
     return wanted || take_save(out);
 }
 
-bool manager_move_is_wanted(uint64_t number)
+static void take_ticket(struct manager_move *move, const manager_grant *grant)
 {
+    struct manager_place place = { 0 };
+    const bool another = grant->ticket.ticket_len != move->place.ticket_size || !move->place.ticket ||
+                         memcmp(grant->ticket.ticket_val, move->place.ticket, move->place.ticket_size) != 0;
+    if (another && grant->ticket.ticket_len && manager_take_grant(grant, &place)) {
+        manager_place_free(&move->place);
+        move->place = place;
+    } else {
+        manager_place_free(&place);
+    }
+}
+
+bool manager_move_is_wanted(struct manager_move *move)
+{
+    const uint64_t number = move->number;
     manager_move_result result;
     manager_save_result save;
     bool answered = ask_move(0, &result), same = result.status.code == MANAGER_OK && result.move == number;
+    if (answered && same)
+        take_ticket(move, &result.grant);
     xdr_free((xdrproc_t)xdr_manager_move_result, &result);
     if (!answered || same)
         return true;

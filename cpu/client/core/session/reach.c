@@ -164,6 +164,7 @@ static int move_window(struct move *move)
 int session_meet(struct move *move)
 {
     hello_result *hello = &move->at[MOVE_TARGET].hello;
+    move->order->met = true;
     int code = reach_hello(&core_session, move->at[MOVE_TARGET].client, move->order->ticket, move->order->ticket_size,
                            (flyt_wish){ 0 }, capability_keep(), hello);
     if (code && hello->major == FLYT_PROTOCOL_MAJOR && hello->refusal && *hello->refusal)

@@ -43,13 +43,14 @@ struct move_order {
     size_t      why_size;
     /* filled in */
     bool        reached;     /* the server answered */
+    bool        met;         /* it has seen the ticket, and takes it no more */
     bool        hopeless;    /* there is no use in another try: the program would stand still for too long */
     uint64_t    outage_ns;   /* how long the gate was shut */
     uint64_t    bytes;       /* of device memory that were copied */
 };
 
 struct move {
-    const struct move_order *order;
+    struct move_order *order;
     struct move_place {
         rpc_client  *client;
         hello_result hello;
