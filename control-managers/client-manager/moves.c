@@ -196,7 +196,7 @@ void move_resumed(struct client_program *program, uint64_t id)
     }
 }
 
-/* The same order with another ticket, for the library's next try. */
+/* The manager has ordered a move once more, with another ticket, for the library's next try. */
 static void take_ticket(struct program_move *move, const program_move_result *order)
 {
     program_move_result copy;

@@ -423,8 +423,8 @@ static struct vm *take_report(struct conn *conn, struct loop_call *call)
     return vm;
 }
 
-/* A suspension into a file was ordered by the manager before this one, and is noted nowhere else. The client manager may
-   have named the program while it still had its server. */
+/* A suspension into a file was ordered by the manager before this one, and is noted nowhere else. The client manager
+   may have named the program while it still had its server. */
 static void take_suspended(struct vm *vm, const client_moved_args *args)
 {
     struct program *program = map_get_id(&vm->by_key, args->key);

@@ -195,10 +195,6 @@ bool emit_atomic(struct compiler *c, const struct exec_insn *i)
     if (i->d != UINT32_MAX)
         row_write(c, i->d, bits, load_from(c, row, address_of(c, vectors, RESULTS), 64));
     take_budget(c, i);
-    LLVMBuildBr(b, behind);
-    LLVMPositionBuilderAtEnd(b, step);
-    rows_step(c, i);
-    LLVMBuildBr(b, behind);
-    LLVMPositionBuilderAtEnd(b, behind);
+    rows_step_apart(c, i, step, behind);
     return true;
 }

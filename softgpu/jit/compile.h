@@ -215,6 +215,8 @@ void row_write(struct compiler *, uint32_t d, enum row_bits, LLVMValueRef);
 void row_put(struct compiler *, const struct exec_insn *, uint32_t d, enum row_bits, LLVMValueRef);
 /* The lanes that take part, where they may not be all; else NULL. */
 LLVMValueRef lanes_that_act(struct compiler *, const struct exec_insn *);
+/* The lanes that act on the instruction, likewise; goes on in `behind` where there are none. */
+LLVMValueRef lanes_or_behind(struct compiler *, const struct exec_insn *, LLVMBasicBlockRef behind);
 /* A source predicate, which may be inverted, and lanes of one. */
 LLVMValueRef predicate_read(struct compiler *, uint32_t at, uint32_t flip);
 LLVMValueRef lanes_of(struct compiler *, LLVMValueRef predicate);
@@ -234,6 +236,8 @@ bool row_may_be_raw(struct compiler *, const struct exec_insn *, enum row_bits);
 bool row_is_raw(struct compiler *, exec_source, enum row_bits);
 /* Executes the instruction in the interpreter; the code ends if it is not behind it then. */
 void rows_step(struct compiler *, const struct exec_insn *);
+/* Ends the code of an instruction's usual case: in `step` the machine executes it. Goes on in `behind`. */
+void rows_step_apart(struct compiler *, const struct exec_insn *, LLVMBasicBlockRef step, LLVMBasicBlockRef behind);
 
 /* live.c: fills `live`, once the rows are collected. false: no memory. */
 bool live_find(struct compiler *);
@@ -348,8 +352,6 @@ void vector_store(struct compiler *, const struct exec_insn *, const LLVMValueRe
 void vectors_to_rows(struct compiler *, LLVMValueRef *vectors, unsigned lanes, unsigned elements, LLVMValueRef *rows);
 
 /* locals.c */
-/* A load or store of local memory that has code. */
-bool local_is_known(const struct exec_insn *);
 /* The row that the load or store moves its element to or from: of so many bytes for each lane. */
 static inline enum row_bits local_bits(uint8_t bytes) { return bytes == 8 ? ROW_64 : ROW_32; }
 /* Loads what all accesses need, at the beginning of the code of a warp. */

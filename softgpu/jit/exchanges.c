@@ -225,11 +225,7 @@ bool emit_exchange(struct compiler *c, const struct exec_insn *i)
     }
     exchange(c, i, lanes);
     if (differ) {
-        LLVMBuildBr(c->builder, behind);
-        LLVMPositionBuilderAtEnd(c->builder, differ);
-        rows_step(c, i);
-        LLVMBuildBr(c->builder, behind);
-        LLVMPositionBuilderAtEnd(c->builder, behind);
+        rows_step_apart(c, i, differ, behind);
     }
     return true;
 }

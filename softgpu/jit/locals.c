@@ -11,39 +11,9 @@
  */
 #include "softgpu/exec/fused.h"
 #include "softgpu/jit/compile.h"
+#include "softgpu/jit/locals.h"
 
-/* OFFSET_MOST: larger ones, and places of the warp's memory that would not fit in 31 bits, are the interpreter's. */
-enum { PIECE = 16, OFFSET_MOST = 1 << 26, WORDS_MOST = 2 };
-
-static unsigned bytes_of(const struct exec_insn *i) { return i->size * i->vector; }
-static bool is_store(const struct exec_insn *i)
-{
-    return i->known == EXEC_STRAIGHT_STORE || i->known == EXEC_STRAIGHT_STORE_VECTOR;
-}
-static bool is_vector(const struct exec_insn *i)
-{
-    return i->known == EXEC_STRAIGHT_LOAD_VECTOR || i->known == EXEC_STRAIGHT_STORE_VECTOR;
-}
-/* Bytes of the register of an element. */
-static unsigned register_of(const struct exec_insn *i, unsigned k)
-{
-    const struct exec_vector *v = i->extra;
-    return is_vector(i) ? v->bytes[k] : i->kind;
-}
-
-bool local_is_known(const struct exec_insn *i)
-{
-    const bool access = i->known == EXEC_STRAIGHT_LOAD || i->known == EXEC_STRAIGHT_STORE || is_vector(i),
-               fixed = i->flags & EXEC_ADDRESS_UNIFORM;
-    if (!access || i->space != PTX_SPACE_LOCAL || i->order != EXEC_RELAXED || i->flags & EXEC_POLL || i->size > 8 ||
-        bytes_of(i) > PIECE)
-        return false;
-    for (unsigned k = 0; k < i->vector; k++)
-        if (register_of(i, k) > 8)
-            return false;
-    return !fixed || (i->flags & EXEC_ADDRESS_FRAME && i->offset >= 0 && i->offset < OFFSET_MOST &&
-                      !(i->offset & (bytes_of(i) - 1)));
-}
+enum { WORDS_MOST = 2 };
 
 void locals_begin(struct compiler *c)
 {
@@ -56,11 +26,11 @@ void locals_begin(struct compiler *c)
         return;
     LLVMValueRef grid = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, grid)), 8),
                  size = load_from(c, c->i64, address_of(c, grid, offsetof(struct sg_grid, local_size)), 8),
-                 most = constant_64(c, OFFSET_MOST), small = LLVMBuildICmp(b, LLVMIntULT, size, most, ""),
+                 most = constant_64(c, LOCAL_OFFSET_MOST), small = LLVMBuildICmp(b, LLVMIntULT, size, most, ""),
                  frame = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, frame)), 8);
     LLVMValueRef end = LLVMBuildTrunc(b, LLVMBuildSelect(b, small, size, most, ""), c->i32, "");
     c->local.memory = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, local)), 8);
-    c->local.end = LLVMBuildAnd(b, end, constant_32(c, ~(PIECE - 1u)), ""); /* of whole pieces */
+    c->local.end = LLVMBuildAnd(b, end, constant_32(c, ~(LOCAL_PIECE - 1u)), ""); /* of whole pieces */
     c->local.frame = c->wish->entry
                          ? constant_32(c, 0)
                          : load_from(c, c->i32, address_of(c, frame, offsetof(struct exec_frame, local_base)), 4);
@@ -106,7 +76,7 @@ static LLVMValueRef is_wrong(struct compiler *c, const struct exec_insn *i, LLVM
 {
     LLVMBuilderRef b = c->builder;
     LLVMTypeRef type = LLVMTypeOf(offset);
-    LLVMValueRef low = constant_32(c, bytes_of(i) - 1u),
+    LLVMValueRef low = constant_32(c, local_bytes_of(i) - 1u),
                  odd = LLVMBuildAnd(b, offset, type == c->i32 ? low : splat(c, low), "");
     return LLVMBuildOr(b, LLVMBuildICmp(b, LLVMIntNE, odd, LLVMConstNull(type), ""),
                        LLVMBuildICmp(b, LLVMIntUGE, offset, type == c->i32 ? end : splat(c, end), ""), "");
@@ -120,18 +90,18 @@ static LLVMValueRef shift_of(struct compiler *c, LLVMValueRef offset)
 }
 
 /* offset: of all lanes, in the thread's memory. known: it counts from the frame by so many bytes that lie in one piece
-   with the frame's first; else PIECE. */
+   with the frame's first; else LOCAL_PIECE. */
 static void place_one(struct compiler *c, const struct exec_insn *i, LLVMValueRef offset, unsigned known,
                       struct local_words *w)
 {
     LLVMBuilderRef b = c->builder;
     LLVMValueRef wide = LLVMBuildZExt(b, offset, c->i64, ""),
-                 piece = LLVMBuildAnd(b, wide, constant_64(c, ~(uint64_t)(PIECE - 1)), "");
+                 piece = LLVMBuildAnd(b, wide, constant_64(c, ~(uint64_t)(LOCAL_PIECE - 1)), "");
     w->first = LLVMBuildAdd(b, c->local.memory, LLVMBuildMul(b, piece, constant_64(c, SG_LANES), ""), "");
-    w->skip = known < PIECE ? known & ~3u : 0;
-    if (known == PIECE)
-        w->first = LLVMBuildAdd(b, w->first, LLVMBuildAnd(b, wide, constant_64(c, PIECE - 4), ""), "");
-    w->shift = bytes_of(i) < 4 ? shift_of(c, offset) : NULL;
+    w->skip = known < LOCAL_PIECE ? known & ~3u : 0;
+    if (known == LOCAL_PIECE)
+        w->first = LLVMBuildAdd(b, w->first, LLVMBuildAnd(b, wide, constant_64(c, LOCAL_PIECE - 4), ""), "");
+    w->shift = local_bytes_of(i) < 4 ? shift_of(c, offset) : NULL;
 }
 
 static void place_each(struct compiler *c, LLVMValueRef offsets, struct local_words *w)
@@ -139,9 +109,9 @@ static void place_each(struct compiler *c, LLVMValueRef offsets, struct local_wo
     LLVMBuilderRef b = c->builder;
     LLVMValueRef lane[SG_LANES];
     for (unsigned l = 0; l < SG_LANES; l++)
-        lane[l] = constant_32(c, l * PIECE);
-    LLVMValueRef piece = LLVMBuildAnd(b, offsets, splat(c, constant_32(c, ~(PIECE - 1u))), ""),
-                 within = LLVMBuildAnd(b, offsets, splat(c, constant_32(c, PIECE - 1)), ""),
+        lane[l] = constant_32(c, l * LOCAL_PIECE);
+    LLVMValueRef piece = LLVMBuildAnd(b, offsets, splat(c, constant_32(c, ~(LOCAL_PIECE - 1u))), ""),
+                 within = LLVMBuildAnd(b, offsets, splat(c, constant_32(c, LOCAL_PIECE - 1)), ""),
                  at = LLVMBuildOr(b, LLVMBuildShl(b, piece, splat(c, constant_32(c, 5)), ""), within, "");
     w->offsets = LLVMBuildOr(b, at, LLVMConstVector(lane, SG_LANES), "");
 }
@@ -165,18 +135,19 @@ static void find(struct compiler *c, const struct exec_insn *i, LLVMValueRef lan
                  struct local_words *w)
 {
     LLVMBuilderRef b = c->builder;
-    *w = (struct local_words){ .bytes = bytes_of(i) >= 8 ? 8 : 4, .count = bytes_of(i) == PIECE ? 2 : 1 };
+    const unsigned bytes = local_bytes_of(i);
+    *w = (struct local_words){ .bytes = bytes >= 8 ? 8 : 4, .count = bytes == LOCAL_PIECE ? 2 : 1 };
     if (i->flags & EXEC_ADDRESS_UNIFORM) {
         LLVMValueRef offset = LLVMBuildAdd(b, c->local.frame, constant_32(c, (uint32_t)i->offset), "");
         go_on_unless(c, LLVMBuildICmp(b, LLVMIntUGE, offset, c->local.end, ""), step);
-        place_one(c, i, offset, (unsigned)i->offset % PIECE, w);
+        place_one(c, i, offset, (unsigned)i->offset % LOCAL_PIECE, w);
         return;
     }
     const struct row_shape shape = shape_of(c, i->s[0], i->flags & EXEC_ADDRESS_32 ? ROW_32 : ROW_64);
     if (shape.kind == SHAPE_STEPS && !shape.step) {
         LLVMValueRef offset = offsets_of(c, i, true);
         go_on_unless(c, is_wrong(c, i, offset, c->local.end), step);
-        place_one(c, i, offset, PIECE, w);
+        place_one(c, i, offset, LOCAL_PIECE, w);
         return;
     }
     LLVMValueRef offsets = offsets_of(c, i, false);
@@ -205,12 +176,12 @@ static LLVMValueRef load_group(struct compiler *c, const struct local_words *w, 
 /* The place of a lane's word in a group. */
 static unsigned place_in(const struct local_words *w, unsigned lane, unsigned word)
 {
-    return (lane * PIECE + w->skip) / w->bytes + word;
+    return (lane * LOCAL_PIECE + w->skip) / w->bytes + word;
 }
 
 static LLVMValueRef load_beside(struct compiler *c, const struct local_words *w, unsigned word)
 {
-    const unsigned lanes = group_of(c) / PIECE, groups = SG_LANES / lanes;
+    const unsigned lanes = group_of(c) / LOCAL_PIECE, groups = SG_LANES / lanes;
     LLVMValueRef part[SG_LANES], which[SG_LANES];
     for (unsigned l = 0; l < lanes; l++)
         which[l] = constant_32(c, place_in(w, l, word));
@@ -225,7 +196,7 @@ static LLVMValueRef load_beside(struct compiler *c, const struct local_words *w,
 /* Puts the lanes of a group among what the group holds. */
 static void store_group(struct compiler *c, const struct local_words *w, unsigned g, unsigned word, LLVMValueRef row)
 {
-    const unsigned lanes = group_of(c) / PIECE, count = group_of(c) / w->bytes;
+    const unsigned lanes = group_of(c) / LOCAL_PIECE, count = group_of(c) / w->bytes;
     LLVMValueRef which[SG_LANES], from[SG_LANES], all = load_group(c, w, g);
     for (unsigned k = 0; k < count; k++) {
         which[k] = constant_32(c, k);
@@ -248,7 +219,7 @@ static LLVMValueRef load_word(struct compiler *c, const struct exec_insn *i, con
 {
     if (w->first)
         return load_beside(c, w, word);
-    const unsigned bytes = bytes_of(i) < w->bytes ? bytes_of(i) : w->bytes;
+    const unsigned bytes = local_bytes_of(i) < w->bytes ? local_bytes_of(i) : w->bytes;
     LLVMValueRef all = gather(c, address_of(c, c->local.memory, (uint64_t)word * w->bytes), w->offsets, bytes);
     return bytes < 4 ? LLVMBuildZExt(c->builder, all, c->row32, "") : all;
 }
@@ -272,7 +243,7 @@ static LLVMValueRef element(struct compiler *c, const struct exec_insn *i, const
                             LLVMValueRef word)
 {
     LLVMBuilderRef b = c->builder;
-    const unsigned bytes = register_of(i, k), at = place_of(w, i, k);
+    const unsigned bytes = local_register_of(i, k), at = place_of(w, i, k);
     LLVMTypeRef row = bytes == 8 ? c->row64 : c->row32;
     LLVMValueRef value = at ? LLVMBuildLShr(b, word, number(c, w, at), "") : word;
     if (i->size < w->bytes)
@@ -294,8 +265,8 @@ static void load(struct compiler *c, const struct exec_insn *i, const struct loc
             word[k] = LLVMBuildLShr(c->builder, word[k], w->shift, "");
     }
     for (unsigned k = 0; k < i->vector; k++)
-        if (!is_vector(i) || !v->sink[k])
-            row_put(c, i, is_vector(i) ? v->to[k] : i->d, local_bits((uint8_t)register_of(i, k)),
+        if (!local_is_vector(i) || !v->sink[k])
+            row_put(c, i, local_is_vector(i) ? v->to[k] : i->d, local_bits((uint8_t)local_register_of(i, k)),
                     element(c, i, w, k, word[word_of(w, i, k)]));
 }
 
@@ -312,7 +283,8 @@ static LLVMValueRef put_together(struct compiler *c, const struct exec_insn *i, 
     for (unsigned k = 0; k < i->vector; k++) {
         if (word_of(w, i, k) != word)
             continue;
-        LLVMValueRef value = row_read(c, is_vector(i) ? v->from[k] : i->s[1], local_bits((uint8_t)register_of(i, k)));
+        const enum row_bits bits = local_bits((uint8_t)local_register_of(i, k));
+        LLVMValueRef value = row_read(c, local_is_vector(i) ? v->from[k] : i->s[1], bits);
         if (LLVMTypeOf(value) != row)
             value = LLVMBuildCast(b, w->bytes == 8 ? LLVMZExt : LLVMTrunc, value, row, "");
         if (i->size < w->bytes)
@@ -328,13 +300,13 @@ static void store_beside(struct compiler *c, const struct exec_insn *i, const st
     for (unsigned k = 0; k < w->count; k++) {
         LLVMValueRef row = put_together(c, i, w, k), before = w->shift || lanes ? load_word(c, i, w, k) : NULL;
         if (w->shift) {
-            LLVMValueRef own = LLVMBuildShl(b, number(c, w, (UINT64_C(1) << 8u * bytes_of(i)) - 1), w->shift, "");
+            LLVMValueRef own = LLVMBuildShl(b, number(c, w, (UINT64_C(1) << 8u * local_bytes_of(i)) - 1), w->shift, "");
             row = LLVMBuildOr(b, LLVMBuildShl(b, row, w->shift, ""),
                               LLVMBuildAnd(b, before, LLVMBuildNot(b, own, ""), ""), "");
         }
         if (lanes)
             row = LLVMBuildSelect(b, lanes_spread(c, lanes, w->bytes == 8 ? ROW_64 : ROW_32), row, before, "");
-        for (unsigned g = 0; g < SG_LANES * PIECE / group_of(c); g++)
+        for (unsigned g = 0; g < SG_LANES * LOCAL_PIECE / group_of(c); g++)
             store_group(c, w, g, k, row);
     }
 }
@@ -342,9 +314,9 @@ static void store_beside(struct compiler *c, const struct exec_insn *i, const st
 /* One lane's words, which are in its cells. */
 static void store_lane(struct compiler *c, const struct exec_insn *i, LLVMValueRef lane)
 {
-    const unsigned bytes = bytes_of(i), word = bytes >= 8 ? 8 : 4;
+    const unsigned bytes = local_bytes_of(i), word = bytes >= 8 ? 8 : 4;
     LLVMValueRef at = load_from(c, c->i64, lanes_cell(c, c->lane_places, lane, 8), 8);
-    for (unsigned k = 0; k < (bytes == PIECE ? 2 : 1); k++) {
+    for (unsigned k = 0; k < (bytes == LOCAL_PIECE ? 2 : 1); k++) {
         LLVMValueRef cell = lanes_cell(c, k ? c->lane_vectors : c->lane_cells, lane, word),
                      value = load_from(c, word == 8 ? c->i64 : c->i32, cell, word);
         if (bytes < 4)
@@ -368,28 +340,18 @@ static void store_each(struct compiler *c, const struct exec_insn *i, const stru
 
 bool emit_local(struct compiler *c, const struct exec_insn *i)
 {
-    LLVMBuilderRef b = c->builder;
     if (!local_is_known(i))
         return false;
     LLVMBasicBlockRef behind = block_new(c, "behind"), step = block_new(c, "step");
-    LLVMValueRef lanes = lanes_that_act(c, i);
-    if (lanes) {
-        LLVMBasicBlockRef some = block_new(c, "some");
-        LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, lanes, constant_32(c, 0), ""), behind, some);
-        LLVMPositionBuilderAtEnd(b, some);
-    }
+    LLVMValueRef lanes = lanes_or_behind(c, i, behind);
     struct local_words w;
     find(c, i, lanes, step, &w);
-    if (!is_store(i))
+    if (!local_is_store(i))
         load(c, i, &w);
     else if (w.first)
         store_beside(c, i, &w, lanes);
     else
         store_each(c, i, &w, lanes);
-    LLVMBuildBr(b, behind);
-    LLVMPositionBuilderAtEnd(b, step);
-    rows_step(c, i);
-    LLVMBuildBr(b, behind);
-    LLVMPositionBuilderAtEnd(b, behind);
+    rows_step_apart(c, i, step, behind);
     return true;
 }

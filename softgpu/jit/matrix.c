@@ -103,10 +103,6 @@ bool emit_matrix(struct compiler *c, const struct exec_insn *i)
         return false;
     LLVMBasicBlockRef rare = block_new(c, "rare"), behind = block_new(c, "moved");
     move_tiles(c, i, rare);
-    LLVMBuildBr(c->builder, behind);
-    LLVMPositionBuilderAtEnd(c->builder, rare);
-    rows_step(c, i);
-    LLVMBuildBr(c->builder, behind);
-    LLVMPositionBuilderAtEnd(c->builder, behind);
+    rows_step_apart(c, i, rare, behind);
     return true;
 }

@@ -63,27 +63,17 @@ static void put_element(struct compiler *c, const struct exec_insn *i, uint32_t 
 
 bool emit_parameter(struct compiler *c, const struct exec_insn *i)
 {
-    LLVMBuilderRef b = c->builder;
     const struct exec_vector *v = i->extra;
     const bool vector = exec_is_global_vector(i);
     if (!(i->flags & EXEC_PARAMETERS) || access_is_store(i) || (!access_bits(i) && !vector))
         return false;
     LLVMBasicBlockRef step = block_new(c, "step"), behind = block_new(c, "loaded");
-    LLVMValueRef lanes = lanes_that_act(c, i);
-    if (lanes) {
-        LLVMBasicBlockRef some = block_new(c, "some");
-        LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, lanes, constant_32(c, 0), ""), behind, some);
-        LLVMPositionBuilderAtEnd(b, some);
-    }
+    LLVMValueRef lanes = lanes_or_behind(c, i, behind);
     LLVMValueRef address = address_of(c, address_of_all(c, i, lanes, step), (uint64_t)i->offset),
                  at = find_parameter(c, address, i->size * i->vector, step);
     for (unsigned k = 0; k < i->vector; k++)
         if (!vector || !v->sink[k])
             put_element(c, i, vector ? v->to[k] : i->d, address_of(c, at, k * i->size));
-    LLVMBuildBr(b, behind);
-    LLVMPositionBuilderAtEnd(b, step);
-    rows_step(c, i);
-    LLVMBuildBr(b, behind);
-    LLVMPositionBuilderAtEnd(b, behind);
+    rows_step_apart(c, i, step, behind);
     return true;
 }

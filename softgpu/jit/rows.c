@@ -1,5 +1,6 @@
 /* rows.c: registers of the warp as values of 32 lanes. See compile.h. */
 #include "softgpu/jit/compile.h"
+#include "softgpu/jit/locals.h"
 
 #include <stdlib.h>
 
@@ -401,6 +402,17 @@ LLVMValueRef lanes_that_act(struct compiler *c, const struct exec_insn *i)
     return lanes ? LLVMBuildAnd(c->builder, guard, lanes, "") : guard;
 }
 
+LLVMValueRef lanes_or_behind(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef behind)
+{
+    LLVMValueRef lanes = lanes_that_act(c, i);
+    if (lanes) {
+        LLVMBasicBlockRef some = block_new(c, "some");
+        LLVMBuildCondBr(c->builder, LLVMBuildICmp(c->builder, LLVMIntEQ, lanes, constant_32(c, 0), ""), behind, some);
+        LLVMPositionBuilderAtEnd(c->builder, some);
+    }
+    return lanes;
+}
+
 LLVMValueRef lanes_spread(struct compiler *c, LLVMValueRef lanes, enum row_bits bits)
 {
     LLVMBuilderRef b = c->builder;
@@ -584,4 +596,13 @@ void rows_step(struct compiler *c, const struct exec_insn *i)
     for (uint32_t k = 0; !named && k < c->row_count; k++)
         if (!c->rows[k].in_memory && (c->rows[k].at & 3) == EXEC_BASE_FRAME)
             load_row(c, &c->rows[k]);
+}
+
+void rows_step_apart(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef step, LLVMBasicBlockRef behind)
+{
+    LLVMBuildBr(c->builder, behind);
+    LLVMPositionBuilderAtEnd(c->builder, step);
+    rows_step(c, i);
+    LLVMBuildBr(c->builder, behind);
+    LLVMPositionBuilderAtEnd(c->builder, behind);
 }

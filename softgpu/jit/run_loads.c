@@ -268,10 +268,6 @@ bool run_store_emit(struct compiler *c, const struct exec_insn *i)
             store_to(c, cell(c, n == 1 ? i->s[1] : v->from[k], l, 4),
                      address_of(c, to, (uint64_t)i->offset + 4 * k), 4);
     }
-    LLVMBuildBr(b, behind);
-    LLVMPositionBuilderAtEnd(b, rare);
-    rows_step(c, i);
-    LLVMBuildBr(b, behind);
-    LLVMPositionBuilderAtEnd(b, behind);
+    rows_step_apart(c, i, rare, behind);
     return true;
 }

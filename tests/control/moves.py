@@ -10,7 +10,7 @@ shows: moving: a program with two threads is moved back and forth between two no
    server, by TLS too
 shows: moving: node drain --move, migrate and migrate-auto; a full target is refused before anything is done; by TLS
 shows: moving: over unix sockets without shared memory, by TCP, and from each kind of connection to the other
-shows: moving: a program that does not come to rest at once moves with a later try, each of which has a ticket of its own
+shows: moving: a program that does not come to rest at once moves with a later try, which has its own ticket
 shows: moving: move cancel waits until it is known how the move ended, and says it, also where it comes too late
 shows: moving: an operator moves, suspends and saves, and changes no share; a viewer looks; the share that a program had
    holds at its new server
