@@ -297,6 +297,16 @@ static void take_notice(struct manager *manager, client_event_kind kind, const c
     }
 }
 
+static void take_answer(struct manager *manager, const client_answer *answer)
+{
+    struct client_program *program = program_find(manager, answer->key);
+    if (!program || program->ended)
+        return;
+    program_answered(program, answer);
+    if (answer->status.code == CTL_NOT_FOUND && answer->prog && answer->prog == program->id)
+        move_vm_removed(program);
+}
+
 static void take_event(struct manager *manager, const client_event *event)
 {
     const struct client_event_body *body = &event->body;
@@ -304,9 +314,7 @@ static void take_event(struct manager *manager, const client_event *event)
         return;
     manager->acknowledged = event->number;
     if (body->kind == CLIENT_EVENT_ANSWER) {
-        struct client_program *program = program_find(manager, body->client_event_body_u.answer.key);
-        if (program && !program->ended)
-            program_answered(program, &body->client_event_body_u.answer);
+        take_answer(manager, &body->client_event_body_u.answer);
         return;
     }
     if (body->kind == CLIENT_EVENT_MOVE) {
@@ -415,7 +423,8 @@ static void up(struct link *link, struct conn *conn, const ctl_hello_result *pee
     for (struct client_program *program = manager->programs; running && program && count < CTL_MAX_PROGRAMS;
          program = program->next) {
         program->sent = false;
-        if (program->ended || program->state == PROGRAM_REFUSED)
+        if (program->ended || program->state == PROGRAM_REFUSED ||
+            (program->removed && program->server == CLIENT_SUSPENDED))
             continue;
         fill_program(program, &running[count].prog);
         running[count].id = program->id;

@@ -80,6 +80,7 @@ struct client_program {
     bool sent;  /* CLIENT_REQUEST is on its way, or was answered by this connection */
     bool news;  /* answer holds something that was not sent to the program */
     bool renew; /* it waits for a new ticket, and its answer holds none */
+    bool removed; /* its VM was removed: where it is suspended, its session is to end */
     char mode[CTL_MAX_NAME + 1], why[CTL_MAX_TEXT + 1]; /* ctl_transport; "": it has not said */
     program_answer answer;                              /* deep copy */
     struct conn *conn;                                  /* NULL: of before a restart */
@@ -216,6 +217,7 @@ void cluster_progress(struct client_program *); /* how far its move is */
 void move_take(struct manager *, const client_move *); /* an order of the cluster manager */
 void move_take_save(struct manager *, const client_save *);
 void move_take_limits(struct manager *, const client_limits *);
+void move_vm_removed(struct client_program *); /* a suspended one cannot be resumed any more, and learns it */
 conn_handler move_handle_asked, move_handle_rest, move_handle_save, move_handle_moved, move_handle_progress;
 /* The program, which is of before we began, has come back; id: the move that it is carrying out, or 0. */
 void move_resumed(struct client_program *, uint64_t id);

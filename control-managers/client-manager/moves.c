@@ -16,6 +16,47 @@
 
 enum { NUDGE_MS = 500, RESUME_MS = 15000 };
 
+/* ---- the VM was removed ---- */
+
+/* Nobody resumes it any more. One without a connection asks when it has one. */
+static void nudge_removed(struct loop_timer *timer, void *context)
+{
+    struct client_program *program = context;
+    if (!program->removed || program->server != CLIENT_SUSPENDED || !program->conn)
+        return;
+    conn_nudge(program->conn);
+    loop_timer_start(program->manager->loop, timer, NUDGE_MS, nudge_removed, program);
+}
+
+static void tell_removed(struct client_program *program) { nudge_removed(&program->move.nudge, program); }
+
+void move_vm_removed(struct client_program *program)
+{
+    log_warning("event=vm-removed program=%llu pid=%u server=%llu", (unsigned long long)program->key, program->pid,
+                (unsigned long long)program->server);
+    program->removed = true;
+    state_save(program->manager);
+    tell_removed(program);
+}
+
+/* It asks what it is to do. A resumption that it is carrying out it reports before. */
+static bool answer_removed(struct client_program *program, struct loop_call *call)
+{
+    static char gone[] = "its VM was removed";
+    const ctl_status denied = { CTL_DENIED, gone };
+    const program_move_result result = { .status = denied };
+    const program_answer answer = { .status = denied };
+    const enum client_move_state state = program->move.state;
+    if (!program->removed || program->server != CLIENT_SUSPENDED || state == MOVE_TAKEN || state == MOVE_COMMITTED)
+        return false;
+    loop_timer_stop(&program->move.nudge);
+    call_reply(call, &result);
+    program_set_answer(program, &answer);       /* it asks why when its session has ended */
+    return true;
+}
+
+/* ---- its end ---- */
+
 static void ends(struct client_program *program, ctl_move_stage stage, ctl_code code, const char *text)
 {
     struct program_move *move = &program->move;
@@ -31,6 +72,7 @@ static void ends(struct client_program *program, ctl_move_stage stage, ctl_code 
              stage == CTL_MOVE_MOVED ? "moved" : "stays", (unsigned long long)program->key, program->pid,
              (unsigned long long)move->id, (unsigned long long)program->server, text);
     cluster_moved(program, &move->outcome);
+    tell_removed(program);
 }
 
 void move_forget(struct client_program *program)
@@ -194,6 +236,7 @@ void move_resumed(struct client_program *program, uint64_t id)
     } else if (waits) {
         nudge(&move->nudge, program);
     }
+    tell_removed(program);
 }
 
 /* The manager has ordered a move once more, with another ticket, for the library's next try. */
@@ -339,6 +382,8 @@ void move_handle_asked(struct conn *conn, struct loop_call *call, void *object)
     static char none[] = "there is no move", off[] = "it was called off";
     program_move_result result = { .status = { CTL_NOT_FOUND, none } };
     struct program_move *move = program ? &program->move : NULL;
+    if (!args->move && program && answer_removed(program, call))
+        return;
     if (args->move && move && move->id == args->move && move->cancelled) {
         result.status = (ctl_status){ CTL_DENIED, off };
     } else if (move && move->state >= MOVE_OFFERED && move->state <= MOVE_COMMITTED && args->move == move->id &&

@@ -48,10 +48,11 @@ static void answer(struct view_ask *ask, const program_status_result *from)
 
 static admin_program_state state_of(const struct client_program *program)
 {
-    return program->server == CLIENT_SUSPENDED ? ADMIN_PROGRAM_SUSPENDED
-           : program->state == PROGRAM_RUNNING ? ADMIN_PROGRAM_RUNNING
-           : program->state == PROGRAM_ASKING  ? ADMIN_PROGRAM_WAITING
-                                               : ADMIN_PROGRAM_LOST;
+    return program->removed                      ? ADMIN_PROGRAM_LOST
+           : program->server == CLIENT_SUSPENDED ? ADMIN_PROGRAM_SUSPENDED
+           : program->state == PROGRAM_RUNNING   ? ADMIN_PROGRAM_RUNNING
+           : program->state == PROGRAM_ASKING    ? ADMIN_PROGRAM_WAITING
+                                                 : ADMIN_PROGRAM_LOST;
 }
 
 /* Without the cluster manager. */

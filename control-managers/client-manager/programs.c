@@ -143,6 +143,7 @@ void program_answered(struct client_program *program, const client_answer *given
         program->state = PROGRAM_RUNNING;
         program->server = given->grant.server;
         program->held = 0;
+        program->removed = false;
         if (first) {
             log_info("event=program-granted program=%llu pid=%u server=%llu node=%s sms=%u memory=%llu",
                      (unsigned long long)program->key, program->pid, (unsigned long long)program->server,

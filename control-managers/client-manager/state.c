@@ -1,9 +1,9 @@
 /*
- * state.c: STATE/programs: a line for each program that has a GPU server: key, id, server, pid, its start time, user,
- * executable; a line `at KEY SERVER SESSION` if it has said the number of its session; and a line `go MOVE` for each
- * move of a group that goes (groups.c). Written whole and renamed into place whenever something in it changes, but a
- * session's number, which is said again. The first line has the boot id (process ids mean nothing after it changes) and
- * the next key.
+ * state.c: STATE/programs: a line for each program that has a GPU server: key, id, server, pid, its start time,
+ * user, executable; a line `at KEY SERVER SESSION` if it has said the number of its session; a line `removed KEY` if
+ * its VM was removed; and a line `go MOVE` for each move of a group that goes (groups.c). Written whole and renamed
+ * into place whenever something in it changes, but a session's number, which is said again. The first line has the
+ * boot id (process ids mean nothing after it changes) and the next key.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,6 +44,9 @@ bool state_save(struct manager *manager)
         if (program->session && !program->ended)
             fprintf(out, "at %llu %llu %llu\n", (unsigned long long)program->key,
                     (unsigned long long)program->session_at, (unsigned long long)program->session);
+    for (const struct client_program *program = manager->programs; program; program = program->next)
+        if (program->removed && !program->ended)
+            fprintf(out, "removed %llu\n", (unsigned long long)program->key);
     for (unsigned i = 0; i < manager->decided_count; i++)
         fprintf(out, "go %llu\n", (unsigned long long)manager->decided[i]);
     bool bad = ferror(out) != 0;
@@ -62,6 +65,13 @@ static void take_session(struct manager *manager, uint64_t key, uint64_t server,
     program->session = session;
 }
 
+static void take_removed(struct manager *manager, uint64_t key)
+{
+    struct client_program *program = program_find(manager, key);
+    if (program)
+        program->removed = true;
+}
+
 static void take_line(struct manager *manager, char *line, bool same_boot)
 {
     unsigned long long key, id, server, started;
@@ -70,6 +80,10 @@ static void take_line(struct manager *manager, char *line, bool same_boot)
     line[strcspn(line, "\n")] = '\0';
     if (sscanf(line, "at %llu %llu %llu", &key, &server, &id) == 3) {
         take_session(manager, key, server, id);
+        return;
+    }
+    if (sscanf(line, "removed %llu", &key) == 1) {
+        take_removed(manager, key);
         return;
     }
     if (sscanf(line, "go %llu", &id) == 1) {

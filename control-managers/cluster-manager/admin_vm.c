@@ -357,11 +357,11 @@ static void carry_out_remove(struct cluster *cluster, struct change *change)
     cluster_event(cluster, ADMIN_INFO, "vm-removed", &which, "by %s", change->by);
     if (!vm)
         return;
-    vm_end_all(cluster, vm, "its VM was removed");
+    vm_end_all(cluster, vm, CTL_NOT_FOUND, "its VM was removed");
     vm_destroy(cluster, vm);
 }
 
-void vm_end_all(struct cluster *cluster, struct vm *vm, const char *why)
+void vm_end_all(struct cluster *cluster, struct vm *vm, ctl_code code, const char *why)
 {
     /* The connection ends with the VM: what its client manager is to know goes into one answer. */
     struct cluster_session *session = vm->session;
@@ -369,7 +369,7 @@ void vm_end_all(struct cluster *cluster, struct vm *vm, const char *why)
     if (session)
         session->waiting = NULL;
     while (vm->programs)
-        program_refuse(cluster, vm->programs, CTL_DENIED, why);
+        program_refuse(cluster, vm->programs, code, why);
     if (session)
         session->waiting = waiting;
     if (waiting && vm->events.first)

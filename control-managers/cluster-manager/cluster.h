@@ -629,8 +629,8 @@ struct ticket_signer *keys_signer(const struct cluster *, const struct node *);
 ctl_code keys_rotate(struct cluster *, const char *by, char *text);
 
 /* ---- admin*.c ---- */
-/* Ends its programs and stops its servers; its client manager is told. */
-void vm_end_all(struct cluster *, struct vm *, const char *why);
+/* Ends its programs and stops its servers; its client manager hears this code. */
+void vm_end_all(struct cluster *, struct vm *, ctl_code, const char *why);
 extern conn_handler admin_handle_status, admin_handle_nodes, admin_handle_node, admin_handle_servers,
     admin_handle_server_stop, admin_handle_vms, admin_handle_vm_add, admin_handle_vm_set, admin_handle_vm_remove,
     admin_handle_vm_export, admin_handle_programs, admin_handle_program_kill, admin_handle_change, admin_handle_resize,

@@ -167,7 +167,7 @@ static void cut_off_revoked(struct loop_timer *timer, void *context)
         cluster_event(cluster, ADMIN_WARNING, "peer-cut-off", &which, "%s:%s: %s",
                       protocol_role_name(session->hello.role), session->hello.name, why);
         if (vm)
-            vm_end_all(cluster, vm, why);
+            vm_end_all(cluster, vm, CTL_DENIED, why);
         conn_close(session->conn, why);
         if (node)
             node_lose(cluster, node, why);

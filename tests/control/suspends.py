@@ -12,18 +12,21 @@ shows: suspending: whoever is killed before, while and after a program is suspen
    its server had it alone; a cluster manager and a client manager that begin anew know that it is suspended
 shows: checkpoints: a running program is saved; flytctl says what is in the file, and refuses one that is damaged
 shows: suspending: where there is no room for its file, a program goes on
+shows: suspending: when its VM is removed a suspended program gets error 46 and hears why, also with a file that has a
+   name, and behind a restart of the client manager; one whose client manager is refused stays suspended
 """
 import json
 import os
 import re
 import shutil
+import signal
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import moves_killed  # noqa: E402
 import wire  # noqa: E402
 from moves import Cluster, Hold, Program  # noqa: E402
-from testlib import ok, story, until  # noqa: E402
+from testlib import ok, story, until, write  # noqa: E402
 
 ALL = sys.argv[3:] == ["all"]
 
@@ -245,6 +248,76 @@ def kills(cluster):
                 killed(cluster, party, point, True)
 
 
+# ---- its VM is removed ----
+
+def secret_of(cluster, *words):
+    return json.loads(cluster.run("--json", "vm", *words))["secret"]
+
+
+def take_secret(cluster, secret):
+    """The client manager begins anew with it."""
+    again = cluster.kill("client-manager")
+    write(f"{cluster.dir}/etc/vm.secret", secret, 0o600)
+    again()
+
+
+def waits(*programs):
+    for program in programs:
+        before = program.ask("state")
+        assert before[:2] == [0, 0] and program.ask("state") == before, before
+
+
+def is_lost(program):
+    until(lambda: program.ask("state")[0] == moves_killed.LOST, "46 is expected", 20)
+    assert program.ask("end")[0] == moves_killed.LOST
+    program.process.wait(20)
+    said = program.process.stderr.read()
+    assert "it was suspended, and cannot be resumed: its VM was removed" in said, said
+
+
+def refused(cluster, *programs):
+    """The cluster manager takes its client manager for somebody else: nothing is known of the VM."""
+    secret = secret_of(cluster, "set", "local", "--new-secret")
+    until(lambda: "event=not-connected" in cluster.log("client-manager"), "the client manager is refused")
+    waits(*programs)
+    take_secret(cluster, secret)
+    until(lambda: all(state(cluster, program) == "suspended" for program in programs), "they are known", 20)
+    waits(*programs)
+
+
+def removed(cluster):
+    hold = Hold(cluster)
+    a, b, c = (Program(cluster) for _ in range(3))
+    d = Program(cluster, FLYT_MOVE_HOLD=hold.folder)
+    suspend(cluster, a)
+    cluster.run("program", "suspend", str(b.id), os.path.join(cluster.dir, "named"))
+    suspend(cluster, c)
+    refused(cluster, a, b, c)
+    hold.at("moved")
+    order = cluster.begin("program", "suspend", str(d.id))
+    hold.reached("moved")
+    os.kill(c.process.pid, signal.SIGSTOP)      # it asks nothing
+    cluster.run("vm", "remove", "local", "--force")
+    hold.let_go("moved")
+    for program in (a, b, d):                   # d has left its server, and says so only now
+        is_lost(program)
+    assert order.wait(20) != 0, order.communicate()
+    assert not os.path.exists(os.path.join(cluster.dir, "named"))
+    cluster.kill("client-manager")()
+    take_secret(cluster, secret_of(cluster, "add", "local", "--sms", "2", "--memory", "128M", "--sharing", "any",
+                                   "--address", "127.0.0.1"))
+    e = Program(cluster)
+    e.goes_on()
+    suspend(cluster, e)
+    os.kill(c.process.pid, signal.SIGCONT)
+    is_lost(c)
+    assert [row["id"] for row in cluster.rows("program", "list")] == [e.id]
+    waits(e)
+    resume(cluster, e)
+    e.end()
+    ok("its VM was removed: 46, whatever becomes of the client manager; one that is only refused changes nothing")
+
+
 def main():
     with Cluster() as cluster:
         strangers(cluster)
@@ -257,6 +330,7 @@ def main():
         a.end()
         until(lambda: state(cluster, a) == "gone", "it is gone")
         kills(cluster)
+        removed(cluster)
 
 
 if __name__ == "__main__":

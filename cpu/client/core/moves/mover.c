@@ -143,34 +143,37 @@ static void carry_out(struct manager_move *wish)
         session_tell_transport();
 }
 
-static void ask(void)
+static void take_order(void)
 {
     struct manager_move wish;
+    if (manager_ask_move(&wish))
+        carry_out(&wish);
+    else if (wish.ended)
+        session_abandon(wish.ended);
+    manager_move_free(&wish);
+}
+
+static void ask(void)
+{
     if (manager_is_away() && come_back()) {
         report();
         manager_tell_session(session_number());
     }
-    if (manager_has_news() && manager_ask_move(&wish)) {
-        carry_out(&wish);
-        manager_move_free(&wish);
-    }
+    if (manager_has_news())
+        take_order();
 }
 
 /* The process may be frozen at any moment (CRIU), which a connection forbids. So there is one only while we ask
    whether the session is to be resumed. */
 static void look_from_apart(void)
 {
-    struct manager_move wish;
     if (!outcome.number)
         manager_let_go();
     pause_ms(outcome.number ? SUSPENDED_LOOK_MS : APART_LOOK_MS);
     if (!come_back())
         return;
     report();
-    if (!manager_ask_move(&wish))
-        return;
-    carry_out(&wish);
-    manager_move_free(&wish);
+    take_order();
 }
 
 static void *mover_run(void *unused)

@@ -15,6 +15,9 @@ int session_move(struct move_order *);
    and goes when the session is resumed. */
 int  session_suspend(struct move_order *, const char *file);
 int  session_resume(struct move_order *);
+/* suspend.c. A suspended session is not resumed any more: it ends as one whose server is lost (46). why: says who
+   decided so. Of the thread that has suspended it; nothing, where the session is not suspended. */
+void session_abandon(const char *why);
 struct checkpoint_seal;
 struct checkpoint_order {
     const char *file;

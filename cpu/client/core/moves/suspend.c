@@ -13,6 +13,7 @@
  * (core_move_together). All have written what they have before one of them leaves. A checkpoint of them is of one
  * moment: none goes on before all have written.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cpu/common/cancel.h"
@@ -287,9 +288,9 @@ int session_keep(struct move_order *order)
 
 /* ---- coming back ---- */
 
-static void come_back(struct suspended *s, const char *uri, struct move_link *link)
+/* The program's calls begin again. */
+static void go_on(struct suspended *s)
 {
-    move_settle_down(&s->move, uri, link);
     suspended = NULL;
     session_move_end();
     managed_session_rests(false);
@@ -297,6 +298,28 @@ static void come_back(struct suspended *s, const char *uri, struct move_link *li
     core_gate_open();
     move_store_free(s->move.store);
     free(s);
+}
+
+static void come_back(struct suspended *s, const char *uri, struct move_link *link)
+{
+    move_settle_down(&s->move, uri, link);
+    go_on(s);
+}
+
+void session_abandon(const char *why)
+{
+    CANCEL_OFF;
+    struct suspended *s = suspended;
+    char reason[RPC_ERROR_SIZE];
+    if (!s)
+        return;
+    snprintf(reason, sizeof reason, "it was suspended, and cannot be resumed: %s", why);
+    if (s->apart && !apart_take(reason, 0))
+        log_debug("other memory of the program lies where GPU memory was");
+    session_lost(&core_session, reason);
+    move_go(&s->move, MOVE_SOURCE);
+    move_kinds_moved(&s->move, false);
+    go_on(s);
 }
 
 /* Nothing of the new server stays, and what the kinds have written down does. */

@@ -85,6 +85,7 @@ struct manager_move {
     char *file, *base;                /* CHECKPOINT; SUSPEND: file may be "" */
     bool sealed;
     struct checkpoint_seal seal;      /* of the file */
+    char *ended;                      /* nothing is wanted: a suspended session is not resumed any more, and why */
 };
 bool manager_ask_move(struct manager_move *);
 void manager_move_free(struct manager_move *);

@@ -77,6 +77,7 @@ void manager_move_free(struct manager_move *move)
     manager_place_free(&move->place);
     free(move->file);
     free(move->base);
+    free(move->ended);
     checkpoint_key_wipe(&move->seal, sizeof move->seal);
 }
 
@@ -84,7 +85,10 @@ bool manager_ask_move(struct manager_move *out)
 {
     manager_move_result result;
     memset(out, 0, sizeof *out);
-    bool wanted = ask_move(0, &result) && result.status.code == MANAGER_OK && result.move;
+    const bool answered = ask_move(0, &result), denied = answered && result.status.code == MANAGER_DENIED;
+    const bool wanted = answered && result.status.code == MANAGER_OK && result.move;
+    if (denied)
+        out->ended = strdup(result.status.text);
     if (wanted) {
         out->number = result.move;
         out->patience_ms = result.patience_ms;
@@ -92,7 +96,7 @@ bool manager_ask_move(struct manager_move *out)
         manager_take_grant(&result.grant, &out->place);     /* without an address the move is refused */
     }
     xdr_free((xdrproc_t)xdr_manager_move_result, &result);
-    return wanted || take_save(out);
+    return wanted || (!denied && take_save(out));
 }
 
 static void take_ticket(struct manager_move *move, const manager_grant *grant)
