@@ -11,3 +11,6 @@ $(BUILD)/tests/api-wire: tests/api/wire.py $(TESTS_API_PROGRAMS) | $(PROGRAMS)
 	$(call script,tests/api/wire.py $(BIN) $(TESTS_API_PROGRAMS))
 TESTS += $(BUILD)/tests/api-soft $(BUILD)/tests/api-wire
 endif
+# tools/setup puts the headers and libraries of CUDA releases there.
+build/cuda-releases:
+	@mkdir -p $@

@@ -22,6 +22,9 @@ $(BUILD)/tests/nccl_chooses_path: $(call objects,tests/nccl/chooses.c) $(TESTS_N
 TESTS += $(if $(SANITIZE),,"tests/nccl/choice.py $(BIN) $(BUILD)/tests/nccl_chooses \
     $(BUILD)/tests/nccl_chooses_path $(TESTS_NCCL_OWN)")
 TESTS += "tests/nccl/abi.py $(BIN) $(CUDA_HOME)/include /usr/local/include /usr/include"
+# nccl_tests.py puts NVIDIA's sources there.
+build/nccl-tests:
+	@mkdir -p $@
 LONG_TESTS += $(if $(SANITIZE),,"tests/nccl/nccl_tests.py $(BIN) $(NVCC) build/nccl-tests@600")
 LONG_TESTS += $(if $(SANITIZE),,"tests/nccl/nccl_tests.py $(BIN) $(NVCC) build/nccl-tests --processes@600")
 LONG_TESTS += $(if $(SANITIZE),,"tests/nccl/cluster.py $(BIN) $(BUILD)/tests/nccl_ranks@200")
