@@ -224,8 +224,7 @@ bool emit_exchange(struct compiler *c, const struct exec_insn *i)
             same_set(c, row_read(c, i->s[3], ROW_32), differ);
     }
     exchange(c, i, lanes);
-    if (differ) {
+    if (differ)
         rows_step_apart(c, i, differ, behind);
-    }
     return true;
 }

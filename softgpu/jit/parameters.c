@@ -53,11 +53,7 @@ static LLVMValueRef find_parameter(struct compiler *c, LLVMValueRef address, uns
 
 static void put_element(struct compiler *c, const struct exec_insn *i, uint32_t d, LLVMValueRef at)
 {
-    LLVMBuilderRef b = c->builder;
-    const bool sign = i->known == EXEC_STRAIGHT_LOAD_8S || i->known == EXEC_STRAIGHT_LOAD_16S;
-    LLVMValueRef value = load_from(c, LLVMIntTypeInContext(c->context, 8u * i->size), at, 1);
-    if (i->size < 4)
-        value = LLVMBuildCast(b, sign ? LLVMSExt : LLVMZExt, value, c->i32, "");
+    LLVMValueRef value = widened(c, i, load_from(c, LLVMIntTypeInContext(c->context, 8u * i->size), at, 1));
     row_put(c, i, d, i->size == 8 ? ROW_64 : ROW_32, splat(c, value));
 }
 

@@ -367,6 +367,7 @@ static const char *const lines[] = {
     "membar.gl;", "@p1 membar.cta;", "fence.acq_rel.gpu;", "@!p2 fence.sc.gpu;",
     "ld.param.u32 r5, [a12];", "ld.param.v2.u32 {r4, r6}, [a12+8];", "ld.param.u64 a8, [a12+-8];",
     "ld.param.s8 r4, [a12+5];", "ld.param.u16 h4, [a12+2];", "@p2 ld.param.u32 r6, [a12+16];",
+    "ld.param.s8 h4, [a12+1];", "ld.param.s8 h4, [a12+2];", "ld.param.s8 h4, [a12+3];", "ld.param.s8 h4, [a12+10];",
     "@!p1 ld.param.v2.u64 {a8, _}, [a12+8];", "ld.param.u32 r5, [a13];", "ld.param.v2.u32 {r4, r5}, [a13];",
     "ld.param.u32 r5, [where];", "ld.param.u64 a9, [out];", "@p1 add.s32 r4, r4, 3;", "@p2 mov.b32 r5, r6;",
     "div.rn.f32 f4, f5, f6;", "div.rn.ftz.f32 f5, f6, f4;", "div.full.f32 f4, f4, f6;", "div.full.ftz.f32 f6, f4, f5;",
