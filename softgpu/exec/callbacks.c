@@ -30,8 +30,8 @@ static void text_of(const struct exec_warp *w, const struct exec_insn *i, char *
     snprintf(text, TEXT, "%s", "others");
 }
 
-/* Instructions of warps, by kernel. Those that find no room, in the last; one that
-   lies where another was that is gone, with it. */
+/* Instructions of warps, by kernel. Kernels that find no room share the last place; one that lies where an earlier one
+   was freed shares its place. */
 enum { KERNELS = 512, NAME = 200 };
 static struct {
     _Atomic(const sg_kernel *) kernel;

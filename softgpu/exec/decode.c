@@ -238,8 +238,8 @@ static void count_ways_past(const struct exec_flow *g, const uint32_t *order, co
         past[i] += past[i - 1];
 }
 
-/* Long code is cut, since a compiler takes only so much of it: where most lanes come by. That is where it may go around
-   all loops inside it. */
+/* A compiler takes only so much code at once. So long code is cut, where the fewest branches lead past. The count
+   begins anew at each head outside of loops. */
 static void cut(const struct exec_flow *g, const uint32_t *order, const bool *in_loop, const uint32_t *past,
                 bool *heads)
 {

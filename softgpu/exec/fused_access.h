@@ -17,7 +17,7 @@
 #include <immintrin.h>
 #endif
 
-/* What gcc must inline, ThreadSanitizer instruments there, although EXEC_RACY exempts it. */
+/* gcc lets ThreadSanitizer instrument always_inline functions even inside functions that EXEC_RACY exempts. */
 #ifdef __SANITIZE_THREAD__
 #define FUSED __attribute__((unused)) static inline
 #else

@@ -331,7 +331,7 @@ static exec_handler *fused_store(const struct exec_insn *n)
     return run ? run : n->run;
 }
 
-/* What compilers know a load as which loops may wait with: for them its cost is the only difference. */
+/* Gives a load that loops may wait with the number of the plain load: for compilers only its cost differs. */
 static uint8_t polling_load(const struct exec_insn *n)
 {
     struct exec_insn plain = *n;

@@ -210,8 +210,8 @@ SG_INLINE bool add_sums(const float *a, const sums_floats *b, sums_ints most, su
     return true;
 }
 
-/* What add_block() makes of `step` columns of A and as many rows of some columns of B. Vectors may reach beyond the end
-   of a row, where the next one is written later. */
+/* add_block() puts `step` columns of A in one, and as many rows of some columns of B in the other. Vectors may reach
+   beyond the end of a row, where the next one is written later. */
 struct block_a {
     float pairs[ROWS_MOST * STEP_MOST + SUMS];
     int exponents[ROWS_MOST / 2 * STEP_MOST + SUMS];

@@ -350,7 +350,7 @@ static void emit_rest(struct compiler *c, uint32_t k, uint32_t first, LLVMValueR
     c->whole.end = NULL;
 }
 
-/* What the branch k leads over, for the lanes that it does not lead there. */
+/* Writes the instructions that branch k leads over, for the lanes that do not take it. */
 static void emit_skipped(struct compiler *c, uint32_t k, LLVMValueRef lanes)
 {
     const struct exec_insn *insns = c->wish->insns;

@@ -299,7 +299,7 @@ def removed(cluster):
     os.kill(c.process.pid, signal.SIGSTOP)      # it asks nothing
     cluster.run("vm", "remove", "local", "--force")
     hold.let_go("moved")
-    for program in (a, b, d):                   # d has left its server, and says so only now
+    for program in (a, b, d):                   # the client manager hears only now that d has left its server
         is_lost(program)
     assert order.wait(20) != 0, order.communicate()
     assert not os.path.exists(os.path.join(cluster.dir, "named"))

@@ -54,7 +54,7 @@ static inline void twice_log_end(const struct twice_log *log, char *text, size_t
     close(log->file);
 }
 
-/* What a line of the log says, without the time. */
+/* The text of a line of the log, without the time. */
 static inline const char *twice_message(const char *log)
 {
     const char *message = strstr(log, "softgpu:");

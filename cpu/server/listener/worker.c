@@ -369,8 +369,8 @@ static void *worker_watch(void *context)
 static int statistics_log;
 static void worker_tell_statistics(const char *line) { dprintf(statistics_log, "%s\n", line); }
 
-/* What the software GPU's compiler has done; what the null device was given, for whoever compares it with what was sent
-   (synthetic_benchmark). */
+/* Writes to the log what the software GPU's compiler has done, and what the null device was given: benchmarks compare
+   that with what was sent. */
 static void worker_tell_counts(const struct gpu *gpu, int log_fd)
 {
     struct gpu_null_count count;

@@ -59,8 +59,8 @@ extern session_link_way *session_link;
 int  core_enter(void);
 int  session_sticky_of_all(void);     /* what a call gets that concerns no session in particular */
 bool session_ready(void);             /* attached, not forked (sticky or not) */
-/* What the server calls the first session, and the secret of its proofs. A recovery changes both while other threads of
-   the program are inside calls: nobody else reads or writes these members of hello once the session is ready. */
+/* The first session's number at its server, and the secret of its proofs. A recovery changes both while other threads
+   of the program are inside calls: nobody else reads or writes these members of hello once the session is ready. */
 uint64_t session_number(void);
 void session_nonce(const struct client_session *, char nonce[FLYT_HASH_SIZE]);
 void session_name(uint64_t number, const char nonce[FLYT_HASH_SIZE]);
