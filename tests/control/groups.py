@@ -41,6 +41,11 @@ class Member(moves.Program):
         self.id = self.own_row(cluster.rows("program", "list"))["id"]
 
 
+def no_move(cluster):
+    """A command ends with the move of its program. Those of programs that moved along may end a moment later."""
+    until(lambda: all(row["ended"] for row in cluster.rows("move", "list")), "no move is under way", 60)
+
+
 class Ring:
     """So many programs. The first one waits where `hold` says."""
 
@@ -73,6 +78,7 @@ class Ring:
                 if row["id"] in living}
 
     def together(self):
+        no_move(self.cluster)
         until(lambda: len(self.places()) == 1, lambda: f"they are at one server: {self.places()}", 40)
         return next(iter(self.places()))[1]
 
@@ -136,6 +142,7 @@ def impostor(cluster, ring):
     for member in ring.all:
         said = cluster.run("program", "migrate", str(member.id), "--to", other(here), "--together", expect=9)
         assert "two programs say" in said, said
+        no_move(cluster)
     assert ring.together() == here
     ring.goes_on()
     peer.close()
@@ -164,7 +171,6 @@ def cell(cluster, party, point):
         raise Failed("the command does not end") from late
     finally:
         moving.communicate()
-    until(lambda: all(row["ended"] for row in cluster.rows("move", "list")), "no move is under way", 60)
     node = ring.together()
     ring.goes_on()
     ring.end()
