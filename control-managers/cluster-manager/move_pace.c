@@ -95,14 +95,19 @@ static bool is_being_ordered(const struct moved_program *move, const struct vm *
     return false;
 }
 
-/* The library waits for its next try, and the new server may have seen its ticket. */
-static void give_ticket(const struct moved_program *move, const struct program *program)
+static bool may_try_again(const struct moved_program *move)
 {
     const struct server *target = map_get_id(&move->cluster->servers, move->target);
+    return move->is.state == ADMIN_MOVE_TAKEN && !move->is.cancelled && !move->unsaid && !move->again && target &&
+           !target->stopping;
+}
+
+void moving_give_ticket(const struct moved_program *move)
+{
+    const struct program *program = map_get_id(&move->cluster->programs, move->program);
     const struct message message = { .kind = CLIENT_EVENT_MOVE, .server = move->target, .move = move->id,
                                      .patience_ms = move->patience_ms, .within_ms = move->within_ms, .code = CTL_OK };
-    if (move->is.state == ADMIN_MOVE_TAKEN && !move->is.cancelled && !move->unsaid && target && !target->stopping &&
-        !is_being_ordered(move, program->vm))
+    if (program && may_try_again(move) && !is_being_ordered(move, program->vm))
         program_send(move->cluster, program, &message);
 }
 
@@ -114,9 +119,12 @@ void moving_said_progress(struct cluster *cluster, struct vm *vm, const client_p
     if (!move || moves_ended(&move->is) || !program || program->id != move->program ||
         (unsigned)said->phase > CTL_PHASE_WAITING)
         return;
+    const bool waits = said->phase == CTL_PHASE_WAITING, waited = move->progress.phase == CTL_PHASE_WAITING;
     move->progress = *said;
     if (move->progress.total && move->progress.done > move->progress.total)
         move->progress.total = move->progress.done; /* what was counted before was too little */
-    if (said->phase == CTL_PHASE_WAITING)
-        give_ticket(move, program);
+    if (waits && waited)
+        moving_give_ticket(move);
+    else if (waits && may_try_again(move))
+        moving_try_again(move);
 }

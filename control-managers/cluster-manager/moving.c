@@ -189,6 +189,14 @@ static void tell_client(struct moved_program *move, bool call_off)
 
 static void order(struct moved_program *);
 
+/* Not for the first try; the servers are connected, or will not be. */
+static void next_try(struct moved_program *move)
+{
+    move->again = false;
+    loop_timer_start(move->cluster->loop, &move->timer, move->within_ms + MOVE_SLACK_MS, overdue, move);
+    moving_give_ticket(move);
+}
+
 /* The node does not answer: the program moves, and its memory is copied. */
 static void bridge_late(struct loop_timer *timer, void *context)
 {
@@ -198,7 +206,7 @@ static void bridge_late(struct loop_timer *timer, void *context)
     if (move->unsaid && !move->is.cancelled)
         order(move);
     else
-        loop_timer_start(move->cluster->loop, &move->timer, move->within_ms + MOVE_SLACK_MS, overdue, move);
+        next_try(move);
 }
 
 /* The node of the two servers connects them before the program learns of the move; if they are on two nodes, the old
@@ -234,6 +242,15 @@ static void order(struct moved_program *move)
     tell_client(move, false);
     cluster_event(move->cluster, ADMIN_INFO, "move-ordered", &which, "move %llu: %.200s is to %s",
                   (unsigned long long)move->id, move->executable, verbs[move->action]);
+}
+
+void moving_try_again(struct moved_program *move)
+{
+    const struct server *target = map_get_id(&move->cluster->servers, move->target);
+    move->asked_bridge = false;
+    move->again = target && ask_for_bridge(move, target);
+    if (!move->again)
+        moving_give_ticket(move);
 }
 
 static void take_over(struct moved_program *move)
@@ -680,7 +697,9 @@ bool moving_bridged(struct cluster *cluster, const node_order_done *done)
                  done->status.text);
     move->bridge_order = 0;
     move->bridged = done->status.code == CTL_OK && strcmp(move->from_node, move->to_node) == 0;
-    if (!moves_ended(&move->is))
+    if (!moves_ended(&move->is) && move->again)
+        next_try(move);
+    else if (!moves_ended(&move->is))
         look(move);
     return true;
 }

@@ -27,6 +27,7 @@ struct moved_program {
     bool durable; /* its row is */
     bool unsaid;  /* the order: the node of the target has not yet said where its server is, or connected the two */
     bool asked_bridge;
+    bool again;   /* its library waits for its next try, for which the two servers are being connected once more */
     uint64_t group;        /* the move of the first program of those that share memory; 0: none does */
     uint64_t bridge_order; /* NODE_ORDER_BRIDGE or NODE_ORDER_DIAL that is under way; 0: none */
     char vm[CTL_MAX_NAME + 1], executable[CTL_MAX_PATH + 1], by[CTL_MAX_NAME + 1];
@@ -87,6 +88,10 @@ void moving_tell_limits(const struct moved_program *);    /* to its client manag
 void moving_divide(struct cluster *);
 void moving_fill_limits(struct cluster *, uint64_t key, uint64_t move, client_limits *);
 void moving_said_progress(struct cluster *, struct vm *, const client_progress_args *);
+/* Its library waits for its next try. The new server may have seen the ticket, and the connection of the two servers
+   ended with the try before: both are made anew, the ticket last. */
+void moving_try_again(struct moved_program *);
+void moving_give_ticket(const struct moved_program *);    /* move_pace.c: if it still wants one */
 /* move_group.c: programs that share memory: it names those with which the same is to be done as with the first one.
    CTL_OK: it is. */
 ctl_code moving_group(struct cluster *, struct vm *, const client_group_args *, char *text);

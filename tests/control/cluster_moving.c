@@ -13,6 +13,7 @@
  *   whatever comes of it; a node of the release before is not told
  * shows: moving: on one node the node manager is asked to connect the two servers first, and the program moves whatever
  *   comes of it; a server and the fresh one that takes its place count once on a software GPU, twice elsewhere
+ * shows: moving: before each further try of a move the node manager connects the two servers anew
  */
 #include "tests/control/cluster_rig.h"
 
@@ -576,6 +577,53 @@ TEST(test_bridge)
     rig_until(state_of(id) == ADMIN_MOVE_DONE && n1.server_count == 1, SOON_MS);
     assert_booked(4);
     one->server = one->target;
+    rig_destroy();
+}
+
+static void says(uint64_t id, ctl_move_phase phase)
+{
+    const ctl_progress progress = { .move = id, .phase = phase };
+    client_progress(&a, one, &progress);
+}
+
+/* A connection of two servers ends with the try for which it was made. */
+TEST(test_bridge_for_each_try)
+{
+    char text[CTL_MAX_TEXT + 1];
+    uint64_t id;
+    begin_alone(false, 4);
+    assert_int_equal(move("n1:1", &id, text), CTL_OK);
+    rig_until(one->move_orders == 1, SOON_MS);
+    assert_int_equal(n1.bridges, 1);
+    client_moved(&a, one, id, CTL_MOVE_TAKEN, CTL_OK);
+    n1.bridge = CTL_WAITING;
+    says(id, CTL_PHASE_PREPARING);
+    says(id, CTL_PHASE_WAITING);
+    says(id, CTL_PHASE_WAITING);                            /* still for the same try */
+    rig_until(n1.bridges == 2, SOON_MS);
+    rig_run_ms(100);
+    assert_int_equal(one->move_orders, 1);
+    node_answer(&n1, n1.held_order, CTL_OK);
+    rig_until(one->move_orders == 2, SOON_MS);
+    says(id, CTL_PHASE_WAITING);
+    rig_until(one->move_orders == 3, SOON_MS);
+    assert_int_equal(n1.bridges, 2);
+    /* The node says nothing. */
+    says(id, CTL_PHASE_RESTING);
+    says(id, CTL_PHASE_WAITING);
+    rig_until(one->move_orders == 4, SOON_MS);
+    assert_int_equal(n1.bridges, 3);
+    /* Called off meanwhile. */
+    says(id, CTL_PHASE_RESTING);
+    says(id, CTL_PHASE_WAITING);
+    rig_until(n1.bridges == 4, SOON_MS);
+    cancel(id);
+    rig_until(one->move_offs == 1, SOON_MS);
+    node_answer(&n1, n1.held_order, CTL_OK);
+    rig_run_ms(100);
+    assert_int_equal(one->move_orders, 4);
+    client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_DENIED);
+    rig_until(state_of(id) == ADMIN_MOVE_FAILED && admin_status().sms_used == 4, SOON_MS);
     rig_destroy();
 }
 
