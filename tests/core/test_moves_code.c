@@ -14,13 +14,13 @@
  *   after that goes on, and moves later
  * shows: moving: the memory of all contexts of a program with two GPUs is copied while it goes on
  */
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/core/held_move.h"
 #include "tests/core/moved_program.h"
 #include "tests/lib/unit.h"
 
@@ -95,33 +95,6 @@ static void use(struct code *code)
 
 /* ---- while the program goes on ---- */
 
-static char hold_path[512], here_path[512];
-
-static void hold(const char *name)
-{
-    const char *folder = getenv("TEST_FOLDER");
-    setenv("FLYT_MOVE_HOLD", folder, 1);
-    snprintf(hold_path, sizeof hold_path, "%s/%s", folder, name);
-    snprintf(here_path, sizeof here_path, "%s/%s.here", folder, name);
-    close(open(hold_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-}
-
-static void *move_there(void *code)
-{
-    atomic_store((atomic_int *)code, moved_try(1, LIMIT_MS));
-    return NULL;
-}
-
-/* The move, in another thread, has come to the point. */
-static void hold_await(const atomic_int *code)
-{
-    while (access(here_path, F_OK) != 0 && atomic_load(code) < 0)
-        usleep(1000);
-    if (atomic_load(code) >= 0)
-        fprintf(stderr, "not moved: %d: %s\n", atomic_load(code), why);
-    CHECK(atomic_load(code) < 0);
-}
-
 static void begin(void)
 {
     setenv("FLYT_LOG", "info", 1);
@@ -146,7 +119,7 @@ static void body_changed(void)
     use(&last);
     OK(cuFuncSetAttribute(stays.count, SHARED, 1024));
     hold("code");
-    CHECK(pthread_create(&mover, NULL, move_there, &code) == 0);
+    CHECK(pthread_create(&mover, NULL, held_move, &code) == 0);
     hold_await(&code);
     OK(cuModuleUnload(goes.module));          /* its numbers are those of the next one */
     load(&comes, 13, false);
@@ -344,7 +317,7 @@ static void body_heap(void)
     load(&code, 3, true);
     CUfunction keep = function_of(code.module, "keep");
     hold("code");
-    CHECK(pthread_create(&mover, NULL, move_there, &moved) == 0);
+    CHECK(pthread_create(&mover, NULL, held_move, &moved) == 0);
     hold_await(&moved);
     OK(cuCtxSetLimit(HEAP, 5 << 20));
     unlink(hold_path);

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/core/held_move.h"
 #include "tests/core/moved_program.h"
 #include "tests/lib/dice.h"
 #include "tests/lib/unit.h"
@@ -371,6 +372,41 @@ static void body_context_ends(void)
     fprintf(stderr, "# moved %u times of %u while its context was reset\n", moved, tries);
 }
 
+/* The context ends, and begins again with memory at the same address, when the move has made a stream in it: the move
+   names the stream no more, which would be an error of the program's. */
+static void ends_at(const char *point)
+{
+    pthread_t mover;
+    atomic_int code = -1;
+    CUcontext again;
+    CUdevice device;
+    CUdeviceptr at;
+    begin();
+    OK(cuDeviceGet(&device, 0));
+    OK(cuMemAlloc_v2(&at, 8 << 20));
+    OK(cuMemsetD32_v2(at, 3, 2 << 20));
+    OK(cuCtxSynchronize());
+    hold(point);
+    CHECK(pthread_create(&mover, NULL, held_move, &code) == 0);
+    hold_await(&code);
+    OK(cuDevicePrimaryCtxReset_v2(device));
+    OK(cuDevicePrimaryCtxRetain(&again, device));
+    OK(cuCtxSetCurrent(again));
+    OK(cuMemAlloc_v2(&at, 8 << 20));
+    OK(cuMemsetD32_v2(at, 7, 2 << 20));
+    OK(cuCtxSynchronize());
+    unlink(hold_path);
+    pthread_join(mover, NULL);
+    CHECK(code == 600);
+    OK(cuCtxSynchronize());
+    CHECK(word_at(at + 4096) == 7 && core_sticky() == 0 && core_take_latched() == 0);
+    moved_to(1, false, HELD_LIMIT_MS);
+    CHECK(word_at(at + 4096) == 7 && core_sticky() == 0 && core_take_latched() == 0);
+}
+
+static void body_context_ends_in_a_round(void) { ends_at("round"); }
+static void body_context_ends_behind_the_rounds(void) { ends_at("prepared"); }
+
 /* The kernel waits for a value that the program writes. */
 static void body_not_at_rest(void)
 {
@@ -410,6 +446,8 @@ ISOLATED(other_kinds, 120)
 ISOLATED(other_kinds_and_losing, 120)
 ISOLATED(two_devices_and_losing, 120)
 ISOLATED(context_ends, 120)
+ISOLATED(context_ends_in_a_round, 60)
+ISOLATED(context_ends_behind_the_rounds, 60)
 ISOLATED(not_at_rest, 60)
 
 int main(int argc, char **argv)

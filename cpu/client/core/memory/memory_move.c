@@ -153,11 +153,12 @@ int memory_ahead_map(struct move *move, struct ahead_context *ahead)
 }
 
 /* The heap is not locked meanwhile: the program allocates and frees. Where some of it has been given back, all of it
-   stays to be copied. */
-static int copy_batch(struct move *move, struct heap *heap, const struct ahead_span *batch)
+   stays to be copied. Of a context that has ended and was made again nothing is copied: the move's stream has ended. */
+static int copy_batch(struct move *move, struct heap *heap, const struct ahead_context *ahead,
+                      const struct ahead_span *batch)
 {
     pthread_mutex_lock(&heap->lock);
-    bool there = !heap->ending && heap_covers(heap, batch->start, batch->end);
+    bool there = !heap->ending && move_ahead_stays(ahead) && heap_covers(heap, batch->start, batch->end);
     heap->copied_from = there ? batch->start : 0;
     heap->copied_to = there ? batch->end : 0;
     pthread_mutex_unlock(&heap->lock);
@@ -196,7 +197,7 @@ static int copy_part(struct move *move, struct heap *heap, struct ahead_span par
     struct ahead_span batch = { part.start, part.start };
     int code = CORE_OK;
     while (!code && move_ahead_next(move->ahead, ahead, batch.end, part.end, AHEAD_BATCH, &batch))
-        code = copy_batch(move, heap, &batch);
+        code = copy_batch(move, heap, ahead, &batch);
     return code;
 }
 

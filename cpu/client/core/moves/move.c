@@ -313,6 +313,8 @@ int session_move(struct move_order *order)
     if (!code)
         code = move_may_prepare(&move) ? move_prepare(&move) : move_pace_allows(&move, move.pace.total);
     gate_prepare();
+    if (!code)
+        move_hold("prepared");
     uint64_t limit = move_rest_limit(&move, order->limit_ms), begun = clock_now();
     if (!code)
         code = move_shut_gate(&move, limit);

@@ -78,12 +78,6 @@ bool move_may_prepare(const struct move *move)
 
 /* ---- the contexts, each of which the program may end at any moment ---- */
 
-static bool context_stays(const struct ahead_context *ahead)
-{
-    const core_context *c = ahead->context;
-    return atomic_load(&c->live) == CONTEXT_MADE && atomic_load(&c->generation) == ahead->generation;
-}
-
 /* Turns the error of a step into CORE_NOT_READY (the move may be tried again) if a context has ended meanwhile. The
    thread that ends a context holds its lock, so this waits for one that is ending now. At rest none is, and no lock is
    taken: threads that end contexts take locks behind that one which the move holds then. */
@@ -94,7 +88,7 @@ static int unless_one_ended(struct move *move, bool at_rest, int code)
         const struct ahead_context *ahead = &move->ahead->contexts[i];
         if (!at_rest)
             pthread_mutex_lock(&ahead->context->lock);
-        all_stay = all_stay && context_stays(ahead);
+        all_stay = all_stay && move_ahead_stays(ahead);
         if (!at_rest)
             pthread_mutex_unlock(&ahead->context->lock);
     }
@@ -155,7 +149,7 @@ static int begin_stream(struct move *move, struct ahead_context *ahead)
     stream_turn(move, ahead);
     pthread_mutex_lock(&c->lock);
     move_go(move, MOVE_SOURCE);
-    int code = context_stays(ahead) ? move_stream(move, c, &stream) : CORE_NOT_READY;
+    int code = move_ahead_stays(ahead) ? move_stream(move, c, &stream) : CORE_NOT_READY;
     pthread_mutex_unlock(&c->lock);
     return code;
 }
@@ -167,7 +161,7 @@ static void end_stream(const struct ahead_context *ahead)
     if (!ahead->stream_made[MOVE_SOURCE])
         return;
     pthread_mutex_lock(&ahead->context->lock);
-    if (context_stays(ahead)) {
+    if (move_ahead_stays(ahead)) {
         wire_plain(&core_session, FLYT_STREAM_SYNC, (xdrproc_t)xdr_stream_args, &args);
         wire_send(&core_session, FLYT_STREAM_DESTROY, (xdrproc_t)xdr_stream_args, &args);
     }
@@ -216,8 +210,8 @@ int move_prepared_settle(struct move *move)
     int code = move->ahead->watches ? ask_watch(move, false) : CORE_OK;
     if (client_kinds[KIND_SHARE].count())
         move_ahead_note_all(move->ahead);         /* another program may have written there */
-    code = code ? code : end_other_streams(move);
-    return unless_one_ended(move, true, code);
+    code = unless_one_ended(move, true, code);    /* the streams of those that have ended are no more */
+    return code ? code : end_other_streams(move);
 }
 
 /* ---- rounds ---- */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "context.h"
 #include "cpu/client/core/wire/state.h"
 
 /* ---- spans ---- */
@@ -105,6 +106,12 @@ struct ahead_context *move_ahead_of(const struct move_ahead *a, const struct cor
         if (a->contexts[i].context == c)
             return &a->contexts[i];
     return NULL;
+}
+
+bool move_ahead_stays(const struct ahead_context *ahead)
+{
+    const core_context *c = ahead->context;
+    return atomic_load(&c->live) == CONTEXT_MADE && atomic_load(&c->generation) == ahead->generation;
 }
 
 static bool is_to_be_copied(const struct move_ahead *a, const struct ahead_context *c, uint64_t address,

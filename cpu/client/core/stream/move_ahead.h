@@ -54,6 +54,8 @@ void move_ahead_note_all(struct move_ahead *);
 void move_ahead_copied(struct move_ahead *, uint64_t from, uint64_t end);
 /* NULL: the new server does not have the context yet. ahead NULL is allowed. */
 struct ahead_context *move_ahead_of(const struct move_ahead *, const struct core_context *);
+/* Whether the context has not ended since. It ends under its lock, after its heap's copies have ended. */
+bool move_ahead_stays(const struct ahead_context *);
 /* The first part of [from, end) of the context's heap that is to be copied, at most `most` bytes of it: what is not at
    the new server, or has changed. False: there is none. */
 bool move_ahead_next(const struct move_ahead *, const struct ahead_context *, uint64_t from, uint64_t end,

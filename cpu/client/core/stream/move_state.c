@@ -106,11 +106,21 @@ void move_store_name(const struct move_part *part, struct journal_stored *stored
 
 /* ---- a stream ---- */
 
+/* A preparation may have made the stream at the old server in a context that the program has ended since. The stream
+   ended with it, and naming it would be an error of the program's. */
+static void forget_ended(struct move *move)
+{
+    const struct ahead_context *ahead = move_ahead_of(move->ahead, move->streaming);
+    if (ahead && !move_ahead_stays(ahead))
+        move->stream_made[MOVE_SOURCE] = false;
+}
+
 int move_stream_end(struct move *move)
 {
     stream_args args = { .stream = move->stream };
     enum move_end before = move->now;
     int code = move_bytes_end(move);
+    forget_ended(move);
     for (enum move_end end = MOVE_SOURCE; end <= MOVE_TARGET; end++) {
         if (!move->stream_made[end])
             continue;
