@@ -5,6 +5,7 @@
 // object.
 #include "check.h"
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <pthread.h>
 #include <string>
@@ -120,14 +121,16 @@ static void streams()
 }
 
 /* A turn: a copy and a launch in the NULL stream, which waits for all blocking streams, and whether it has ended. The
-   fastest of several rounds, in ns. */
-static double null_stream_turn()
+   fastest of several rounds, in ns. Where no round takes at most `enough`, there are more: on a busy machine few rounds
+   have the processor for themselves, and what idle streams cost is in each of them. */
+static int turns;
+static double null_stream_turn(double enough)
 {
     double best = 1e18;
     static const int value = 0;
-    for (int round = 0; round < 8; round++) {
+    for (int round = 0; round < 8 || (best > enough && round < 100); round++) {
         double start = now();
-        for (int i = 0; i < 100; i++) {
+        for (int i = 0; i < 100; i++, turns++) {
             MUST(cudaMemcpy(flag, &value, sizeof value, cudaMemcpyHostToDevice));
             bump<<<1, 1>>>(counter);
             MUST(cudaStreamSynchronize(0));
@@ -139,6 +142,8 @@ static double null_stream_turn()
     return best;
 }
 
+static double as_fast(double alone) { return 2 * alone + 100000; }
+
 /* Streams that have had work and have none now cost the NULL stream nothing. Four times as many as elsewhere, so that
    it shows what they might cost; the order makes no difference. */
 static void idle_streams()
@@ -147,28 +152,29 @@ static void idle_streams()
         return;
     n = std::min(4 * n, 10000);
     std::vector<cudaStream_t> s(n);
-    double alone = null_stream_turn();
+    turns = 0;
+    double alone = null_stream_turn(INFINITY);
     phases.push_back({"a turn in the NULL stream, alone", alone});
     for (auto &one : s)
         MUST(cudaStreamCreate(&one));
     for (int i : permutation())
         bump<<<1, 1, 0, s[i]>>>(counter);
     MUST(cudaDeviceSynchronize());
-    double synchronised = null_stream_turn();
+    double synchronised = null_stream_turn(as_fast(alone));
     phases.push_back({"beside streams that were synchronised", synchronised});
     for (int i : permutation())
         bump<<<1, 1, 0, s[i]>>>(counter);
     for (int i : permutation())
         while (cudaStreamQuery(s[i]) == cudaErrorNotReady)
             ;
-    double queried = null_stream_turn();
+    double queried = null_stream_turn(as_fast(alone));
     phases.push_back({"beside streams that were only queried", queried});
     for (int i : permutation())
         MUST(cudaStreamDestroy(s[i]));
-    alone = std::max(alone, null_stream_turn());
-    HOLDS(synchronised < 2 * alone + 100000);
-    HOLDS(queried < 2 * alone + 100000);
-    HOLDS(counted() == 2 * n + 4 * 800);
+    alone = std::max(alone, null_stream_turn(INFINITY));
+    HOLDS(synchronised <= as_fast(alone));
+    HOLDS(queried <= as_fast(alone));
+    HOLDS(counted() == 2 * n + turns);
 }
 
 /* All have work when they are destroyed. */
