@@ -122,6 +122,7 @@ uint32_t bytes_emit(struct compiler *c, uint32_t k, void (*emit)(struct compiler
     struct byte_line l;
     if (!is_worth_it(c, k) || !find_line(c, k, &l))
         return k;
+    rows_settle(c); /* the line is written twice, and both begin and end with the same rows */
     LLVMBasicBlockRef alone = block_new(c, "alone"), behind = block_new(c, "behind");
     LLVMValueRef lanes = lanes_that_act(c, i), offset = splat(c, constant_64(c, (uint64_t)l.least)), word[WORDS];
     struct reach r = { .at = LLVMBuildAdd(b, row_read(c, i->s[0], ROW_64), offset, ""),
@@ -132,9 +133,11 @@ uint32_t bytes_emit(struct compiler *c, uint32_t k, void (*emit)(struct compiler
     for (unsigned n = 0; n < l.words; n++)
         word[n] = gather(c, address_of(c, r.first, n * WORD), offsets, WORD);
     emit_line(c, k, &l, word, emit);
+    rows_settle(c);
     LLVMBuildBr(b, behind);
     LLVMPositionBuilderAtEnd(b, alone);
     emit_line(c, k, &l, NULL, emit);
+    rows_settle(c);
     LLVMBuildBr(b, behind);
     LLVMPositionBuilderAtEnd(b, behind);
     return l.end;

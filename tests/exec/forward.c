@@ -9,6 +9,8 @@
  *
  * shows: software GPU: random kernels without loops leave the same memory, the same fault and the same message, whether
  *   their blocks are run by the interpreter or by compiled code for whole blocks
+ * shows: software GPU: a sum that is no number has the bits that the interpreter gives it, also where loads of bytes
+ *   stand around it
  */
 #include <stdlib.h>
 
@@ -61,15 +63,20 @@ static size_t address(char *to, size_t size)
     }
 }
 
-/* Bytes side by side, of which a number is put together. */
+static size_t other_line(char *to, size_t size);
+/* Bytes side by side, of which a number is put together, and what a program does meanwhile. */
 static size_t line_of_bytes(char *to, size_t size)
 {
+    const unsigned others = any(3);
     size_t n = 0;
-    for (unsigned k = 0, count = 2 + any(8); k < count; k++)
+    for (unsigned k = 0, count = 2 + any(8); k < count; k++) {
+        for (unsigned other = 0; other < others; other++)
+            n += other_line(to + n, size - n);
         n += (size_t)snprintf(to + n, size - n,
                               "%sld.global.%s %s, [a2+%d]; shl.b32 r%u, r%u, 8; or.b32 r12, r12, r13;\n",
                               any(20) ? "" : "@p2 ", any(3) ? "u8" : "s8", any(3) ? "r13" : "h4",
                               (int)any(any(4) ? 12 : 40) - 8, 12 + any(2), 12 + any(2));
+    }
     return n;
 }
 
@@ -292,6 +299,36 @@ EXEC_TEST(quotients_by_one_divisor_are_exact)
         divide(some[k]);
     for (unsigned k = 0; k < 100; k++)
         divide(any(UINT32_MAX) >> any(31));
+}
+
+/* ---- loads of bytes, which have two ways ---- */
+
+/* Stores 7fffffff, which a sum that is none has, from a register that gets something else between the loads. */
+static const char sums_between_bytes[] =
+    ".visible .entry k(.param .u64 data)\n{\n"
+    ".reg .b32 r<16>; .reg .b64 a<8>; .reg .f32 f<8>;\n"
+    "ld.param.u64 a0, [data]; mov.u32 r1, %tid.x; mul.wide.u32 a1, r1, 4; add.s64 a1, a1, a0;\n"
+    "and.b32 r2, r1, 21; mul.wide.u32 a2, r2, 4; add.s64 a2, a2, a0;\n" /* not in steps */
+    "and.b32 r3, r1, 0; or.b32 r3, r3, 0x7f800000; mov.b32 f1, r3; neg.f32 f2, f1; add.f32 f3, f1, f2;\n"
+    "ld.global.u8 r4, [a2]; mov.f32 f4, f3; mov.b32 f3, r1; ld.global.u8 r5, [a2+1]; ld.global.u8 r6, [a2+2];\n"
+    "or.b32 r4, r4, r5; or.b32 r4, r4, r6; st.global.u32 [a1+128], r4; st.global.f32 [a1+256], f4;\nret;\n}\n";
+
+EXEC_TEST(sums_that_are_none_are_canonical_between_loads_of_bytes)
+{
+    enum { BYTES = 256 };
+    gpu_load(sums_between_bytes);
+    uint32_t *end = (uint32_t *)(void *)(area() + AREA), *first = gpu_alloc(3 * SG_LANES * 4);
+    for (unsigned k = 0; k < SG_LANES; k++)
+        first[k] = k << 10 | k;
+    for (unsigned near = 0; near < 2; near++) { /* one way, and the other, beside what is not mapped */
+        uint32_t *data = near ? end - 3 * SG_LANES : first;
+        memcpy(data, first, SG_LANES * 4);
+        assert_int_equal(gpu_run("k", 1, SG_LANES, 1, ARG(data)), CUDA_SUCCESS);
+        for (unsigned k = 0; k < SG_LANES; k++) {
+            assert_int_equal(data[SG_LANES + k], (k & 21) | (k & 21) << 2);
+            assert_int_equal(data[2 * SG_LANES + k], 0x7fffffff);
+        }
+    }
 }
 
 int main(void) { return unit_run(twice_setup, exec_teardown); }
