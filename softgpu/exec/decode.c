@@ -297,14 +297,25 @@ static int decode_body(struct exec_decoder *d, const struct exec_flow *g)
     return result;
 }
 
+/* The table is the insn's own. */
+static void resolve_table(const struct exec_decoder *d, const void *extra)
+{
+    struct exec_targets *t = (struct exec_targets *)(uintptr_t)extra;
+    for (uint32_t k = 0; k < t->count; k++)
+        t->at[k] = d->first_insn[t->at[k]];
+}
+
 static void resolve_labels(struct exec_decoder *d)
 {
-    for (uint32_t i = 0; i < d->count; i++)
+    for (uint32_t i = 0; i < d->count; i++) {
+        if (d->insns[i].known == EXEC_STRAIGHT_TABLE)
+            resolve_table(d, d->insns[i].extra);
         if (d->insns[i].flags & EXEC_LABEL) {
             uint32_t to = d->first_insn[d->insns[i].d];
             d->insns[i].target = d->insns + to;
             d->insns[i].cost = to <= i ? i - to + 1 : 0;
         }
+    }
 }
 
 struct exec_function *exec_decode(sg_kernel *k, uint32_t index, char *log, size_t log_size)
@@ -334,8 +345,8 @@ struct exec_function *exec_decode(sg_kernel *k, uint32_t index, char *log, size_
     d.out->insn_count = d.count;
     d.out->rows_size = d.temp_base + d.temp_most * 16 * SG_LANES;
     free(d.register_at);
+    free(d.first_insn);
     exec_flow_free(&flow);
-    d.out->label_insns = d.first_insn;
     return d.out;
 fail:
     exec_flow_free(&flow);
@@ -355,6 +366,5 @@ void exec_function_free(struct exec_function *f)
     free(f->variable_offset);
     free(f->param_offset);
     free(f->return_offset);
-    free(f->label_insns);
     free(f);
 }

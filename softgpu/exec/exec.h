@@ -133,7 +133,6 @@ struct exec_function {
     uint32_t registers;               /* 32-bit registers live at once, roughly */
     uint32_t *variable_offset;        /* of function-scope variables: in the frame's local memory or in shared */
     uint32_t *param_offset, *return_offset;
-    uint32_t *label_insns;            /* the insn at which each PTX instruction begins */
 };
 
 struct exec_rows_block { struct exec_rows_block *next; size_t used; _Alignas(64) unsigned char bytes[]; };

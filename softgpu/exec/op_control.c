@@ -79,11 +79,9 @@ static void keep_equal(struct exec_warp *w, const struct exec_insn *i, const voi
     }
 }
 
-struct targets { uint32_t count; uint32_t labels[]; };
-
 static void run_branch_table(struct exec_warp *w, const struct exec_insn *i)
 {
-    const struct targets *t = i->extra;
+    const struct exec_targets *t = i->extra;
     const uint32_t *index = exec_row(w, i->s[0]);
     keep_equal(w, i, index, SG_CELL_32);
     uint32_t k = index[__builtin_ctz(w->mask)];
@@ -91,9 +89,8 @@ static void run_branch_table(struct exec_warp *w, const struct exec_insn *i)
         exec_fault(w, i, CUDA_ERROR_INVALID_PC, "brx.idx behind the end of its table");
         return;
     }
-    const struct exec_function *f = w->frame->function;
     w->budget -= CALL_COST;           /* may lead backward */
-    exec_jump(w, f->insns + f->label_insns[t->labels[k]]);
+    exec_jump(w, w->frame->function->insns + t->at[k]);
     if (w->budget <= 0)
         exec_leave(w);
 }
@@ -104,16 +101,16 @@ static int decode_brx(struct exec_decoder *d)
     if (in->operand_count != 2 || in->operands[1].kind != PTX_OP_LABEL_TABLE)
         return decode_error(d, "an index and a .branchtargets label are wanted");
     const struct ptx_operand *o = &in->operands[1];
-    struct targets *t = exec_kernel_own(d->kernel, sizeof *t + o->element_count * sizeof *t->labels);
+    struct exec_targets *t = exec_kernel_own(d->kernel, sizeof *t + o->element_count * sizeof *t->at);
     if (!t)
         return decode_error(d, "no host memory");
     t->count = o->element_count;
     for (uint32_t k = 0; k < t->count; k++) {
         if (o->elements[k].kind != PTX_OP_LABEL)
             return decode_error(d, "target %u is no label", k + 1);
-        t->labels[k] = o->elements[k].index;
+        t->at[k] = o->elements[k].index;
     }
-    struct exec_insn n = { .run = run_branch_table, .extra = t };
+    struct exec_insn n = { .run = run_branch_table, .extra = t, .known = EXEC_STRAIGHT_TABLE };
     if (decode_source(d, &in->operands[0], PTX_B32, &n.s[0]))
         return -1;
     return decode_put_control(d, n);

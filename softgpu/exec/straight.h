@@ -41,7 +41,8 @@ enum exec_straight {
     /* known to compilers only */
     EXEC_STRAIGHT_COMPILED,
     EXEC_STRAIGHT_CONTROL = EXEC_STRAIGHT_COMPILED, /* ends, divides or parks groups, or calls */
-    EXEC_STRAIGHT_PART,               /* one of these, which changes no registers */
+    EXEC_STRAIGHT_PART,               /* one of these, which changes no registers; others skip the one behind it */
+    EXEC_STRAIGHT_TABLE,              /* one of these, which changes none either: jumps, `extra` is an exec_targets */
     EXEC_STRAIGHT_END,                /* one of these, behind which the lanes need no register any more */
     EXEC_STRAIGHT_BARRIER,            /* one of these, which reads its sources and goes on behind itself */
     EXEC_STRAIGHT_ALU,                /* any function of softgpu/alu: rows, predicates, the carry */
@@ -118,6 +119,9 @@ enum {
 
 /* Of an insn that puts a row together from others, or takes it apart: equal pieces of so many bytes. */
 struct exec_pieces { uint32_t count, size; exec_source rows[16]; uint32_t to[16]; bool sink[16]; };
+
+/* Of an insn that jumps by a table: numbers of instructions of the function. */
+struct exec_targets { uint32_t count, at[]; };
 
 /* Of an insn of EXEC_STRAIGHT_MATRIX: the rows that it reads and writes in all lanes, beside the sources s. wide: a bit
    for each row of 64 bits. tiles: it moves one matrix of 8 by 8 elements of 16 bits for each row between registers and

@@ -23,7 +23,8 @@ static void set_rows(const struct compiler *c, uint64_t *set, exec_source at, bo
 
 static bool says_nothing(const struct exec_insn *i)
 {
-    return i->known == EXEC_STRAIGHT_NONE || i->known == EXEC_STRAIGHT_CONTROL || i->known == EXEC_STRAIGHT_PART;
+    return i->known == EXEC_STRAIGHT_NONE || i->known == EXEC_STRAIGHT_CONTROL || i->known == EXEC_STRAIGHT_TABLE ||
+           i->known == EXEC_STRAIGHT_PART;
 }
 
 /* Before an instruction: what is needed behind it, without what it writes in every lane, and what it reads. */

@@ -49,8 +49,8 @@ static uint32_t end_of(const struct sg_jit_wish *w, uint32_t most)
 static bool is_control(const struct sg_jit_wish *w, uint32_t k)
 {
     const uint8_t known = w->insns[k].known;
-    return known == EXEC_STRAIGHT_CONTROL || known == EXEC_STRAIGHT_PART || known == EXEC_STRAIGHT_END ||
-           known == EXEC_STRAIGHT_BARRIER;
+    return known == EXEC_STRAIGHT_CONTROL || known == EXEC_STRAIGHT_TABLE || known == EXEC_STRAIGHT_PART ||
+           known == EXEC_STRAIGHT_END || known == EXEC_STRAIGHT_BARRIER;
 }
 
 /* Code behind a call or a barrier: other blocks and frames have run, and a region of its own begins there. */
@@ -126,7 +126,8 @@ bool region_is_whole(const struct compiler *c)
         for (uint32_t n = 0; n < count; n++) {
             const uint8_t known = w->insns[next[n]].known;
             if (next[n] <= k ||
-                (!c->in_region[next[n]] && known != EXEC_STRAIGHT_END && known != EXEC_STRAIGHT_CONTROL))
+                (!c->in_region[next[n]] && known != EXEC_STRAIGHT_END && known != EXEC_STRAIGHT_CONTROL &&
+                 known != EXEC_STRAIGHT_TABLE))
                 return false;
             ends |= known == EXEC_STRAIGHT_END; /* ways out to calls and the like are rare */
         }

@@ -515,7 +515,8 @@ LLVMValueRef row_in_frame(struct compiler *c, exec_source at)
 static bool names_its_rows(const struct compiler *c, const struct exec_insn *i)
 {
     return !(i->known == EXEC_STRAIGHT_EXCHANGE && c->places) && i->known != EXEC_STRAIGHT_NONE &&
-           i->known != EXEC_STRAIGHT_CONTROL && i->known != EXEC_STRAIGHT_PART && i->known != EXEC_STRAIGHT_GUARDED;
+           i->known != EXEC_STRAIGHT_CONTROL && i->known != EXEC_STRAIGHT_TABLE && i->known != EXEC_STRAIGHT_PART &&
+           i->known != EXEC_STRAIGHT_GUARDED;
 }
 
 /* What the instruction writes, in the frame and in the variables. */

@@ -230,7 +230,7 @@ static void change(const struct compiler *c, const struct exec_insn *i, struct r
     const uint8_t known = i->known;
     if (i->flags & EXEC_LABEL || i->straight == IS(REGION) || i->straight == IS(HALT))
         return;
-    if (known == IS(PART))
+    if (known == IS(PART) || known == IS(TABLE))
         return;
     if (known == IS(NONE) || known == IS(CONTROL) || known == IS(GUARDED)) {
         forget(c, rows);
@@ -243,7 +243,6 @@ static void change(const struct compiler *c, const struct exec_insn *i, struct r
 }
 
 /* ---- for all instructions ---- */
-
 
 /* Joins what holds on one way to the instruction with what was known. true: that has changed it. */
 static bool join(struct compiler *c, uint32_t k, const struct row_shape *rows)
@@ -271,11 +270,16 @@ static bool for_each_next(const struct compiler *c, uint32_t k, bool (*act)(stru
 {
     const struct exec_insn *i = &c->wish->insns[k];
     struct compiler *own = (struct compiler *)(uintptr_t)c;
+    const struct exec_targets *t = i->extra;
     bool more = false;
     if (i->straight == IS(BRANCH) || i->straight == IS(BRANCH_IF))
         more |= act(own, (uint32_t)(i->target - c->wish->insns), rows);
-    if (i->straight != IS(BRANCH) && i->known != IS(END) && k + 1 < c->wish->count)
+    for (uint32_t n = 0; i->known == IS(TABLE) && n < t->count; n++)
+        more |= act(own, t->at[n], rows);
+    if (i->straight != IS(BRANCH) && i->known != IS(END) && i->known != IS(TABLE) && k + 1 < c->wish->count)
         more |= act(own, k + 1, rows);
+    if (i->known == IS(PART) && k + 2 < c->wish->count)
+        more |= act(own, k + 2, rows);
     return more;
 }
 
