@@ -26,7 +26,7 @@ HARMLESS = re.compile(
 # A line with a time, a speed or the memory of the process in it differs from run to run.
 VARIES = re.compile(
     r"(?i)time|second|\bm?s\b|\bu?s\b|\(s\)|[0-9](?:ms|us|s|ns)\b|[km/]?b/s|[gmt]b(?:yte)?s?[/ ]|gb/"
-    r"|flop|/sec|per sec|bandwidth|throughput|elapsed|speed|perf|clock|cycles|0x[0-9a-f]{6,}"
+    r"|flop|/s\b|/sec|per sec|bandwidth|throughput|elapsed|speed|perf|clock|cycles|0x[0-9a-f]{6,}"
     r"|memory usage|\b1[0-9]{12}\b"
 )
 
