@@ -17,6 +17,23 @@ static LLVMValueRef all_equal(struct compiler *c, LLVMValueRef a, LLVMValueRef b
     return LLVMBuildICmp(c->builder, LLVMIntEQ, lanes, constant_32(c, UINT32_MAX), "");
 }
 
+/* Goes on where the first and the last lanes of both halves are so many bytes apart, in `rare` where not: that says of
+   most rows that they are not as is wanted, before all lanes are compared. */
+static void go_on_if_ends(struct compiler *c, LLVMValueRef a, const LLVMValueRef *first, uint64_t apart,
+                          LLVMBasicBlockRef rare)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef fits[2];
+    for (unsigned h = 0; h < 2; h++) {
+        LLVMValueRef last = LLVMBuildExtractElement(b, a, constant_32(c, h * HALF + HALF - 1), "");
+        fits[h] = LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildSub(b, last, first[h], ""),
+                                LLVMConstInt(LLVMTypeOf(last), apart, false), "");
+    }
+    LLVMBasicBlockRef ends = block_new(c, "ends");
+    LLVMBuildCondBr(b, LLVMBuildAnd(b, fits[0], fits[1], ""), ends, rare);
+    LLVMPositionBuilderAtEnd(b, ends);
+}
+
 LLVMValueRef both(struct compiler *c, LLVMValueRef a, LLVMValueRef b)
 {
     return LLVMBuildAnd(c->builder, a, b, "");
@@ -204,6 +221,7 @@ static void find_halves(struct compiler *c, const struct exec_insn *i, unsigned 
         first[h] = LLVMBuildExtractElement(b, a, constant_32(c, h * HALF), "");
         p[h].low = address[h] = address_of(c, first[h], (uint64_t)i->offset);
     }
+    go_on_if_ends(c, a, first, (uint64_t)each * (HALF - 1), rare);
     LLVMValueRef beside = all_equal(c, a, half_ramp(c, halves(c, first[0], first[1]), each));
     LLVMValueRef usual = both(c, beside, is_aligned(c, LLVMBuildOr(b, address[0], address[1], ""), each));
     find_both(c, i, usual, p, bytes, rights, rare);
@@ -219,6 +237,7 @@ static void load_two(struct compiler *c, const struct exec_insn *i, LLVMBasicBlo
         first[h] = LLVMBuildExtractElement(b, a, constant_32(c, h * HALF), "");
         p[h].low = address_of(c, first[h], (uint64_t)i->offset);
     }
+    go_on_if_ends(c, a, first, 0, rare);
     LLVMValueRef same = all_equal(c, a, halves(c, first[0], first[1])),
                  aligned = is_aligned(c, LLVMBuildOr(b, p[0].low, p[1].low, ""), i->size);
     find_both(c, i, both(c, same, aligned), p, i->size, SG_READ, rare);

@@ -2,8 +2,16 @@
  * gather.c: rows from memory whose lanes are anywhere. All lanes load, also those that take no part: their offsets must
  * lead to memory that exists. The processor's own instruction for this is not used: on an EPYC with AVX-512 it took
  * longer than a loop over lanes, and 32 loads, whose offsets come from memory, take less. Elements need not be aligned.
+ *
+ * Often several lanes load the same words, or neighbours in another order: groups of threads that share the elements of
+ * a loop. Where all words of a warp are in one line of the cache, they are taken from that line, which may be read
+ * whole: granules begin and end with lines.
  */
-#include "softgpu/jit/compile.h"
+#include "softgpu/jit/reach.h"
+
+#include <string.h>
+
+enum { LINE = 64, WORDS = LINE / 4 };
 
 LLVMValueRef gather(struct compiler *c, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes)
 {
@@ -17,4 +25,71 @@ LLVMValueRef gather(struct compiler *c, LLVMValueRef base, LLVMValueRef offsets,
         row = LLVMBuildInsertElement(c->builder, row, value, constant_32(c, l), "");
     }
     return row;
+}
+
+/* Lanes first to first + count of a row. */
+static LLVMValueRef piece(struct compiler *c, LLVMValueRef row, unsigned first, unsigned count)
+{
+    LLVMValueRef which[SG_LANES];
+    for (unsigned l = 0; l < count; l++)
+        which[l] = constant_32(c, first + l);
+    return LLVMBuildShuffleVector(c->builder, row, LLVMGetUndef(LLVMTypeOf(row)), LLVMConstVector(which, count), "");
+}
+
+/* Of the words of one register those that its lanes name, by the processor's instruction of that name. */
+static LLVMValueRef permute(struct compiler *c, const char *name, LLVMValueRef words, LLVMValueRef which)
+{
+    LLVMTypeRef type = LLVMTypeOf(words), types[2] = { type, type };
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, LLVMLookupIntrinsicID(name, strlen(name)), NULL, 0),
+                 arguments[2] = { words, which };
+    return LLVMBuildCall2(c->builder, LLVMFunctionType(type, types, 2, false), f, arguments, 2, "");
+}
+
+/* The words of a line that the lanes name: 0 to 15. */
+static LLVMValueRef pick(struct compiler *c, LLVMValueRef line, LLVMValueRef which)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef part[SG_LANES];
+    const unsigned each = c->wish->avx512 ? WORDS : WORDS / 2, parts = SG_LANES / each;
+    for (unsigned k = 0; k < parts; k++) {
+        LLVMValueRef own = piece(c, which, k * each, each);
+        if (c->wish->avx512) {
+            part[k] = permute(c, "llvm.x86.avx512.permvar.si.512", line, own);
+            continue;
+        }
+        LLVMValueRef last = piece(c, splat(c, constant_32(c, each - 1)), 0, each),
+                     upper = LLVMBuildICmp(b, LLVMIntUGT, own, last, "");
+        part[k] = LLVMBuildSelect(b, upper, permute(c, "llvm.x86.avx2.permd", piece(c, line, each, each), own),
+                                  permute(c, "llvm.x86.avx2.permd", piece(c, line, 0, each), own), "");
+    }
+    return vectors_join(c, part, parts);
+}
+
+LLVMValueRef gather_near(struct compiler *c, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes)
+{
+    LLVMBuilderRef b = c->builder;
+    if (bytes != 4)
+        return gather(c, base, offsets, bytes);
+    LLVMBasicBlockRef near = block_new(c, "near"), far = block_new(c, "far"), done = block_new(c, "gathered"), from[2];
+    LLVMValueRef first = LLVMBuildExtractElement(b, offsets, constant_32(c, 0), ""),
+                 apart = LLVMBuildAnd(b, LLVMBuildXor(b, offsets, splat(c, first), ""),
+                                      splat(c, constant_32(c, ~(uint32_t)(LINE - 1))), ""),
+                 joined = lanes_reduced(c, "llvm.vector.reduce.or", apart), row[2];
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, joined, constant_32(c, 0), ""), near, far);
+    LLVMPositionBuilderAtEnd(b, near);
+    LLVMValueRef begin = LLVMBuildAnd(b, first, constant_32(c, ~(uint32_t)(LINE - 1)), ""),
+                 at = LLVMBuildAdd(b, base, LLVMBuildZExt(b, begin, c->i64, ""), ""),
+                 which = LLVMBuildLShr(b, offsets, splat(c, constant_32(c, 2)), "");
+    which = LLVMBuildAnd(b, which, splat(c, constant_32(c, WORDS - 1)), "");
+    row[0] = pick(c, load_from(c, LLVMVectorType(c->i32, WORDS), at, 4), which);
+    LLVMBuildBr(b, done);
+    from[0] = LLVMGetInsertBlock(b);
+    LLVMPositionBuilderAtEnd(b, far);
+    row[1] = gather(c, base, offsets, bytes);
+    LLVMBuildBr(b, done);
+    from[1] = LLVMGetInsertBlock(b);
+    LLVMPositionBuilderAtEnd(b, done);
+    LLVMValueRef all = LLVMBuildPhi(b, c->row32, "");
+    LLVMAddIncoming(all, row, from, 2);
+    return all;
 }

@@ -154,7 +154,8 @@ static void gather_global(struct compiler *c, const struct exec_insn *i, LLVMVal
 {
     struct reach r = reach_of(c, i);
     reach_find(c, &r, lanes ? lanes : constant_32(c, UINT32_MAX), SG_READ, step);
-    LLVMValueRef elements = gather(c, r.first, reach_offsets(c, &r, lanes), i->size);
+    LLVMValueRef offsets = reach_offsets(c, &r, lanes),
+                 elements = (lanes ? gather : gather_near)(c, r.first, offsets, i->size);
     row_put(c, i, i->d, access_bits(i), widened(c, i, elements));
 }
 

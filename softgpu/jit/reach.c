@@ -5,6 +5,10 @@
  */
 #include "softgpu/jit/reach.h"
 
+#include <string.h>
+
+#include "softgpu/jit/access.h"
+
 static unsigned span_of(struct compiler *c, unsigned rights)
 {
     const unsigned first = rights == SG_READ    ? 0
@@ -22,21 +26,64 @@ static LLVMValueRef member(struct compiler *c, unsigned span, size_t offset)
     return load_from(c, c->i64, address_of(c, c->block, at), 8);
 }
 
-/* Of these lanes those that are not in the span with so many bytes, or not aligned. */
-static LLVMValueRef wrong_lanes(struct compiler *c, const struct reach *r, unsigned span, LLVMValueRef lanes)
+/* How far an access may begin behind the span's first byte: less than that. */
+static LLVMValueRef room_of(struct compiler *c, const struct reach *r, unsigned span)
 {
     LLVMBuilderRef b = c->builder;
-    LLVMValueRef first = member(c, span, offsetof(struct exec_span, first)),
-                 count = member(c, span, offsetof(struct exec_span, count)), last = constant_64(c, r->bytes - 1),
+    LLVMValueRef count = member(c, span, offsetof(struct exec_span, count)), last = constant_64(c, r->bytes - 1),
                  more = LLVMBuildICmp(b, LLVMIntUGT, count, last, "");
-    LLVMValueRef room = LLVMBuildSelect(b, more, LLVMBuildSub(b, count, last, ""), constant_64(c, 0), "");
-    LLVMValueRef offset = LLVMBuildSub(b, r->at, splat(c, first), ""),
-                 wrong = LLVMBuildICmp(b, LLVMIntUGE, offset, splat(c, room), "");
+    return LLVMBuildSelect(b, more, LLVMBuildSub(b, count, last, ""), constant_64(c, 0), "");
+}
+
+/* How far the lanes are behind the span's first byte. */
+static LLVMValueRef behind_first(struct compiler *c, const struct reach *r, unsigned span)
+{
+    return LLVMBuildSub(c->builder, r->at, splat(c, member(c, span, offsetof(struct exec_span, first))), "");
+}
+
+/* Of these lanes those that are not in the span with so many bytes, or not aligned. */
+static LLVMValueRef wrong_lanes(struct compiler *c, const struct reach *r, unsigned span, LLVMValueRef offset,
+                                LLVMValueRef lanes)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef wrong = LLVMBuildICmp(b, LLVMIntUGE, offset, splat(c, room_of(c, r, span)), "");
     if (r->align > 1) {
         LLVMValueRef odd = LLVMBuildAnd(b, r->at, splat(c, constant_64(c, r->align - 1)), "");
         wrong = LLVMBuildOr(b, wrong, LLVMBuildICmp(b, LLVMIntNE, odd, LLVMConstNull(c->row64), ""), "");
     }
     return LLVMBuildAnd(b, LLVMBuildBitCast(b, wrong, c->i32, ""), lanes, "");
+}
+
+LLVMValueRef lanes_reduced(struct compiler *c, const char *name, LLVMValueRef row)
+{
+    LLVMTypeRef type = LLVMTypeOf(row), function = LLVMFunctionType(LLVMGetElementType(type), &type, 1, false);
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, LLVMLookupIntrinsicID(name, strlen(name)), &type, 1);
+    return LLVMBuildCall2(c->builder, function, f, &row, 1, "");
+}
+
+/* Are all of these lanes in the span, and aligned? low: how far they are behind its first byte, if they are. AVX2
+   compares no numbers of 64 bits without sign and has no registers for masks: there the largest of all offsets says
+   it, and all of them joined. The span begins with a granule. */
+static LLVMValueRef all_right(struct compiler *c, const struct reach *r, unsigned span, LLVMValueRef lanes,
+                              LLVMValueRef *low)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef offset = behind_first(c, r, span), zero = constant_64(c, 0);
+    *low = LLVMBuildTrunc(b, offset, c->row32, "");
+    if (c->wish->avx512)
+        return LLVMBuildICmp(b, LLVMIntEQ, wrong_lanes(c, r, span, offset, lanes), constant_32(c, 0), "");
+    LLVMValueRef own = *low;
+    if (!LLVMIsConstant(lanes)) { /* not all */
+        offset = LLVMBuildSelect(b, lanes_spread(c, lanes, ROW_64), offset, LLVMConstNull(c->row64), "");
+        own = LLVMBuildTrunc(b, offset, c->row32, "");
+    }
+    LLVMValueRef high = LLVMBuildLShr(b, lanes_reduced(c, "llvm.vector.reduce.or", offset), constant_64(c, 32), ""),
+                 most = LLVMBuildZExt(b, lanes_reduced(c, "llvm.vector.reduce.umax", own), c->i64, ""),
+                 right = both(c, LLVMBuildICmp(b, LLVMIntEQ, high, zero, ""),
+                              LLVMBuildICmp(b, LLVMIntULT, most, room_of(c, r, span), ""));
+    if (r->align == 1)
+        return right;
+    return both(c, right, is_aligned(c, lanes_reduced(c, "llvm.vector.reduce.or", own), r->align));
 }
 
 /* Asks the machine for the span around the place of the lowest of these lanes. */
@@ -57,19 +104,25 @@ void reach_find(struct compiler *c, struct reach *r, LLVMValueRef lanes, unsigne
     LLVMBuilderRef b = c->builder;
     const unsigned span = span_of(c, rights);
     LLVMBasicBlockRef right = block_new(c, "right"), other = block_new(c, "other"), again = block_new(c, "again");
-    LLVMValueRef wrong = wrong_lanes(c, r, span, lanes), none = constant_32(c, 0);
-    branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, wrong, none, ""), right, other);
+    LLVMValueRef low[2], none = constant_32(c, 0), at_once = all_right(c, r, span, lanes, &low[0]);
+    LLVMBasicBlockRef from[2] = { LLVMGetInsertBlock(b), again };
+    branch_mostly(c, at_once, right, other);
     LLVMPositionBuilderAtEnd(b, other);
+    LLVMValueRef wrong = wrong_lanes(c, r, span, behind_first(c, r, span), lanes);
     branch_mostly(c, look(c, r, span, wrong, rights), again, step);
     LLVMPositionBuilderAtEnd(b, again);
-    branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, wrong_lanes(c, r, span, lanes), none, ""), right, step);
+    LLVMValueRef offset = behind_first(c, r, span);
+    low[1] = LLVMBuildTrunc(b, offset, c->row32, "");
+    branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, wrong_lanes(c, r, span, offset, lanes), none, ""), right, step);
     LLVMPositionBuilderAtEnd(b, right);
+    r->offsets = LLVMBuildPhi(b, c->row32, "");
+    LLVMAddIncoming(r->offsets, low, from, 2);
     r->first = member(c, span, offsetof(struct exec_span, first));
 }
 
 LLVMValueRef reach_offsets(struct compiler *c, const struct reach *r, LLVMValueRef lanes)
 {
-    LLVMBuilderRef b = c->builder;
-    LLVMValueRef offsets = LLVMBuildTrunc(b, LLVMBuildSub(b, r->at, splat(c, r->first), ""), c->row32, "");
-    return lanes ? LLVMBuildSelect(b, lanes_spread(c, lanes, ROW_32), offsets, LLVMConstNull(c->row32), "") : offsets;
+    if (!lanes)
+        return r->offsets;
+    return LLVMBuildSelect(c->builder, lanes_spread(c, lanes, ROW_32), r->offsets, LLVMConstNull(c->row32), "");
 }

@@ -5,12 +5,15 @@
 #include "softgpu/jit/compile.h"
 
 /* at: a row of addresses, at each of which so many bytes are touched. first: the beginning of the span that they are
-   found in. */
-struct reach { LLVMValueRef at, first; unsigned bytes, align; };
+   found in; offsets: how far they are behind it, a row of 32 bits. */
+struct reach { LLVMValueRef at, first, offsets; unsigned bytes, align; };
 
-/* Goes on where these lanes may touch what they want (enum sg_rights), with `first` filled in; in `step` where not. */
+/* Goes on where these lanes may touch what they want (enum sg_rights), with `first` and `offsets` filled in; in
+   `step` where not. */
 void reach_find(struct compiler *, struct reach *, LLVMValueRef lanes, unsigned rights, LLVMBasicBlockRef step);
 /* How far the lanes are behind `first`, in 32 bits; 0 for those that do not take part (lanes; NULL: all do). */
 LLVMValueRef reach_offsets(struct compiler *, const struct reach *, LLVMValueRef lanes);
+/* A number from all lanes of a row, by one of LLVM's reductions. */
+LLVMValueRef lanes_reduced(struct compiler *, const char *name, LLVMValueRef row);
 
 #endif

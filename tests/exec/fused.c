@@ -44,7 +44,7 @@ static struct places make_places(void)
 
 /* ---- addresses ---- */
 
-enum pattern { STEPS, HALVES, SAME, TWO, NEAR, NEARER, FAR, STEPS_OFF, PATTERNS };
+enum pattern { STEPS, HALVES, SAME, TWO, NEAR, NEARER, LINE, GROUPS, FAR, STEPS_OFF, PATTERNS };
 
 static uint64_t place_of(enum pattern pattern, unsigned lane, unsigned size, uint32_t base, uint32_t other,
                          uint32_t room)
@@ -55,6 +55,8 @@ static uint64_t place_of(enum pattern pattern, unsigned lane, unsigned size, uin
     case SAME:      return base;
     case TWO:       return lane < WARP / 2 ? base : other;
     case NEARER:    return base / 128 * 128 + any(128 / size) * size;
+    case LINE:      return base / 64 * 64 + any(64 / size) * size;
+    case GROUPS:    return base + lane % 4 * size; /* at times across two lines */
     case NEAR:      return base / 256 * 256 + any(256 / size) * size;
     case STEPS_OFF: return base + lane * size + (lane == other % WARP ? size : 0);
     default:        return any(room / size) * size;
