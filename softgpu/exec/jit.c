@@ -31,8 +31,9 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct exec_compiled *queue, **queue_end;
-    bool thread;
+    bool thread, busy;
     uint64_t regions, refused, nanoseconds;
+    uint64_t last;                    /* the process's processor time when the last region was compiled */
 } jit = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 void exec_jit_tell(void (*say)(const char *))
@@ -42,6 +43,14 @@ void exec_jit_tell(void (*say)(const char *))
         return;
     snprintf(line, sizeof line, "softgpu: compiled %llu regions in %.1f ms of processor time, refused %llu",
              (unsigned long long)jit.regions, (double)jit.nanoseconds / 1e6, (unsigned long long)jit.refused);
+    say(line);
+    pthread_mutex_lock(&jit.lock);
+    unsigned waiting = jit.busy;
+    for (const struct exec_compiled *x = jit.queue; x; x = x->next_wish)
+        waiting++;
+    pthread_mutex_unlock(&jit.lock);
+    snprintf(line, sizeof line, "softgpu: the compiler ended after %.1f ms of the process's processor time; %u wait",
+             (double)jit.last / 1e6, waiting);
     say(line);
     exec_callbacks_tell(say);
 }
@@ -106,11 +115,11 @@ bool exec_jit_on(void)
     return jit.mode != JIT_OFF;
 }
 
-/* Processor time of this thread. */
-static uint64_t now(void)
+/* Processor time of this thread, or of the process. */
+static uint64_t now(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
@@ -137,15 +146,16 @@ static void compile(struct exec_compiled *x)
                                       .step = exec_parted_step };
     char why[256] = "";
     sg_jit_code *code = NULL;
-    uint64_t begun = now();
+    uint64_t begun = now(CLOCK_THREAD_CPUTIME_ID);
     struct sg_jit_region *made = jit.library->compile(&wish, &code, why, sizeof why);
     if (!made)
         log_debug("softgpu: %s, instruction %u: not compiled: %s", r->function->ptx->name, r->head, why);
     pthread_mutex_lock(&jit.lock);
-    jit.nanoseconds += now() - begun;
+    jit.nanoseconds += now(CLOCK_THREAD_CPUTIME_ID) - begun;
+    jit.last = now(CLOCK_PROCESS_CPUTIME_ID);
     *(made ? &jit.regions : &jit.refused) += 1;
     x->made = made;
-    x->compiling = false;
+    x->compiling = jit.busy = false;
     atomic_store_explicit(&x->code, code, memory_order_release);
     pthread_cond_broadcast(&jit.changed);
     pthread_mutex_unlock(&jit.lock);
@@ -162,7 +172,7 @@ static void *compile_all(void *unused)
         jit.queue = x->next_wish;
         if (!jit.queue)
             jit.queue_end = &jit.queue;
-        x->compiling = true;
+        x->compiling = jit.busy = true;
         pthread_mutex_unlock(&jit.lock);
         compile(x);
     }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """forms.py SOURCES DIR: public programs that have a CUDA and an OpenMP form, on the software GPU and on the processor.
 
-    forms.py SOURCES DIR [--bin DIR] [--rounds N] [--parts build,check,measure,table] [--seconds S] [NAME ...]
+    forms.py SOURCES DIR [--bin DIR] [--rounds N] [--parts build,check,measure,table] [--seconds S]
+             [--forms openmp,off,on] [NAME ...]
 
 SOURCES holds a checkout of HeCBench, of which forms.tsv names 20 programs. Both forms of each are built into DIR: the
 CUDA form as PTX, the OpenMP form for the host (`g++ -O3 -march=native -fopenmp`; its directives ask for a device,
@@ -10,15 +11,19 @@ in DIR/found.json:
 
     build      builds the forms that DIR does not have yet
     check      both forms print the same results: lines without times are compared, numbers to 10⁻³
-    measure    how many repetitions each form needs for its warm-up and a measurement, then rounds in which the forms
-               take turns, until each program has N; begins no more after S seconds
+    measure    how many repetitions the warm-up and a measurement need, then rounds in which the forms take turns, until
+               each program has N; begins no more after S seconds. The warm-up of compiled code lasts until the compiler
+               has no work left: a run with FLYT_STATS=1 says when it ended, and its repetitions are doubled until no
+               region was compiled in the second half, or it takes 20 s of processor time
     table      the ratios, as Markdown
 
 The time of a repetition is the difference of two processes with different numbers of repetitions, divided by the
 difference of the numbers. So what happens once (set-up, the first runs of code before it is compiled, compiling, the
-program's own check) is in neither. The table has the median of the rounds. A program whose OpenMP form moves more than
-70 % of what that of babelstream moves in a second stands apart. Exit status 1: a program failed or two forms
-disagree.
+program's own check) is in neither. The OpenMP form has the numbers of repetitions of compiled code, but no more than
+5 s of warm-up, since it has nothing to compile. The table has the median of the rounds and, beside it, what happens
+once: the processor time of compiling, in all, and `*` where the compiler still had work at the end of the warm-up.
+A program whose OpenMP form moves more than 70 % of what that of babelstream moves in a second stands apart. Exit
+status 1: a program failed or two forms disagree.
 """
 import argparse
 import csv
@@ -43,8 +48,11 @@ TOLERANCE = 1e-3
 # Of programs that measure what they print: the lines of babelstream and ising that have a rate without its unit.
 RATES = re.compile(r"^(?:Copy|Mul|Add|Triad|Dot|Nstream) |updates per")
 # Seconds of processor time before the measurement, so that hot code is compiled, and of the measurement.
-WARM = {"openmp": 0.1, "off": 0.1, "on": 2.5}
+WARM = {"openmp": 5, "off": 0.1, "on": 2.5}
+WARM_MOST = 20
 LONG = 0.8
+COMPILED = re.compile(r"^softgpu: compiled (\d+) regions in ([\d.]+) ms", re.M)
+ENDED = re.compile(r"^softgpu: the compiler ended after ([\d.]+) ms of the process's processor time; (\d+) wait", re.M)
 LIMIT = 300
 APART = 0.7
 
@@ -93,9 +101,9 @@ class Program:
             file.write(text.replace(found, instead))
         return f"smaller-{name}"
 
-    def run(self, form, repetitions, check=0):
+    def run(self, form, repetitions, check=0, **more):
         """(seconds, seconds of processor time, what it printed)"""
-        environment = dict(os.environ, OMP_WAIT_POLICY="passive")
+        environment = dict(os.environ, OMP_WAIT_POLICY="passive", **more)
         if form != "openmp":
             environment.update(FLYT_SERVER="local:", FLYT_SOFTGPU_JIT=form)
             environment["LD_LIBRARY_PATH"] = os.path.abspath(os.path.join(self.options.bin, "cudart"))
@@ -134,29 +142,50 @@ class Program:
         self.found["checked"] = "both pass" if passes else f"{lines} of {of} lines"
         return ""
 
+    def cost(self, form):
+        """Processor time of a repetition, before anything is compiled."""
+        first, more = self.run(form, 3)[1], 2
+        while (cost := (self.run(form, 3 + more)[1] - first) / more) * more < 0.15:
+            more *= 4
+        return cost
+
+    def warm(self, cost):
+        """Repetitions until the compiler has no work left, and what one costs then at most."""
+        repetitions = 3 + int(WARM["on"] / cost)
+        while True:
+            _, spent, text = self.run("on", repetitions, FLYT_STATS="1")
+            ended, waiting = ENDED.search(text).groups()
+            done = waiting == "0" and float(ended) / 1e3 < spent / 2
+            if done or spent > WARM_MOST:
+                break
+            repetitions *= 2
+        regions, time = COMPILED.search(text).groups()
+        self.found["compiled"] = {"regions": int(regions), "seconds": float(time) / 1e3, "all": done}
+        return repetitions, (spent - float(time) / 1e3) / repetitions
+
     def count(self):
-        """Doubles the repetitions until they take long enough to tell what one costs."""
-        self.found["counts"] = {}
-        for form in FORMS:
-            first, more = self.run(form, 3)[1], 2
-            while (cost := (self.run(form, 3 + more)[1] - first) / more) * more < 0.15:
-                more *= 4
-            more = LONG / cost
-            if form == "on":  # what it costs before the code is compiled; afterwards it is less
-                more *= 2
-            self.found["counts"][form] = (3 + int(WARM[form] / cost), max(1, int(more)))
+        """How many repetitions each form needs."""
+        counts, cost = {}, {form: self.cost(form) for form in self.options.forms}
+        for form in self.options.forms:
+            counts[form] = [3 + int(WARM[form] / cost[form]), max(1, int(LONG / cost[form]))]
+        if "on" in cost:
+            warm, least = self.warm(cost["on"])
+            counts["on"] = [warm, max(1, int(LONG / least), counts.get("openmp", [0, 0])[1])]
+            if "openmp" in cost:
+                counts["openmp"] = [min(warm, counts["openmp"][0]), counts["on"][1]]
+        self.found["counts"] = counts
 
     def measure(self):
         if "counts" not in self.found:
             self.count()
-        for form in FORMS:
+        for form in self.options.forms:
             warm, more = self.found["counts"][form]
             short, long = self.run(form, warm), self.run(form, warm + more)
             times = [(long[i] - short[i]) / more for i in (0, 1)]
             self.found.setdefault("times", {}).setdefault(form, []).append(times)
 
     def rounds(self):
-        return min((len(self.found.get("times", {}).get(form, [])) for form in FORMS), default=0)
+        return min((len(self.found.get("times", {}).get(form, [])) for form in self.options.forms), default=0)
 
     def time(self, form, which):
         return statistics.median(one[which] for one in self.found["times"][form])
@@ -188,30 +217,41 @@ def compared(here, there):
 
 def rate(programs):
     """Bytes per second that the memory gives, by the best of the programs that say what they move."""
-    return max((p.moved / p.time("openmp", 0) for p in programs if p.moved and "times" in p.found), default=0)
+    measured = [one for one in programs if one.moved and "openmp" in one.found.get("times", {})]
+    return max((one.moved / one.time("openmp", 0) for one in measured), default=0)
+
+
+def ratios(programs, form, which):
+    """Their median as a cell of the table."""
+    found = [one.ratio(form, which) for one in programs if form in one.found["times"]]
+    return f"{statistics.median(found):.2f}" if found else ""
+
+
+def compiling(one):
+    found = one.found.get("compiled")
+    return f"{found['seconds']:.1f} s{'' if found['all'] else '*'}" if found else ""
 
 
 def print_table(programs):
     best = rate(programs)
-    print("| | OpenMP, ms | off ÷ OpenMP | on ÷ OpenMP | off, CPU | on, CPU | results |")
-    print("|---" * 7 + "|")
+    print("| | OpenMP, ms | off ÷ OpenMP | on ÷ OpenMP | off, CPU | on, CPU | compiling | results |")
+    print("|---" * 8 + "|")
     groups = {"": [], "apart": []}
     for one in programs:
-        if "times" not in one.found:
+        if "openmp" not in one.found.get("times", {}):
             continue
         apart = best and one.moved / one.time("openmp", 0) > APART * best
         groups["apart" if apart else ""].append(one)
     for group, members in groups.items():
         for one in members:
             cells = [f"{one.time('openmp', 0) * 1e3:.3g}"]
-            cells += [f"{one.ratio(form, which):.2f}" for which in (0, 1) for form in ("off", "on")]
-            print(f"| {one.name}{' (apart)' if group else ''} | " + " | ".join(cells + [one.found.get("checked", "")])
-                  + " |")
+            cells += [ratios([one], form, which) for which in (0, 1) for form in ("off", "on")]
+            print(f"| {one.name}{' (apart)' if group else ''} | "
+                  + " | ".join(cells + [compiling(one), one.found.get("checked", "")]) + " |")
         if members:
-            cells = [f"{statistics.median(one.ratio(form, which) for one in members):.2f}"
-                     for which in (0, 1) for form in ("off", "on")]
-            print(f"| **median{', apart' if group else f' of {len(members)}'}** | | " + " | ".join(cells) + " | |")
-    print(f"\nThe memory's rate: {best / 1e9:.1f} GB/s. OpenMP, ms: of one repetition, two threads.")
+            cells = [ratios(members, form, which) for which in (0, 1) for form in ("off", "on")]
+            print(f"| **median{', apart' if group else f' of {len(members)}'}** | | " + " | ".join(cells) + " | | |")
+    print(f"\nThe memory's rate: {best / 1e9:.1f} GB/s. OpenMP, ms: of one repetition, two threads. Compiling: in all.")
 
 
 def main():
@@ -223,6 +263,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--forms", type=lambda text: text.split(","), default=list(FORMS))
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     options.end = time.monotonic() + options.seconds
