@@ -273,11 +273,11 @@ static uint64_t say(struct share *share, struct share_order *order)
     uint8_t bytes[SHARE_ORDER_MOST_SIZE];
     order->number = ++share->number;
     const size_t size = share_order_put(order, bytes);
-    ssize_t n = send(share->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n == (ssize_t)size)
-        loop_timer_start(share->server->node->loop, &share->patience, ANSWER_MS + order->within_ms, answer_late, share);
-    else                                              /* the answer will be missing */
-        loop_timer_start(share->server->node->loop, &share->patience, 0, answer_late, share);
+    const ssize_t n = send(share->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const bool ends = n < 0 && (errno == EPIPE || errno == ECONNRESET);          /* readable() finds that out */
+    const bool sent = n == (ssize_t)size;                                        /* else the answer will be missing */
+    loop_timer_start(share->server->node->loop, &share->patience, sent || ends ? ANSWER_MS + order->within_ms : 0,
+                     answer_late, share);
     return order->number;
 }
 
