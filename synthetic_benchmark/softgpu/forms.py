@@ -53,7 +53,7 @@ WARM_MOST = 20
 LONG = 0.8
 COMPILED = re.compile(r"^softgpu: compiled (\d+) regions in ([\d.]+) ms", re.M)
 ENDED = re.compile(r"^softgpu: the compiler ended after ([\d.]+) ms of the process's processor time; (\d+) wait", re.M)
-LIMIT = 300
+LIMIT = 1200
 APART = 0.7
 
 
