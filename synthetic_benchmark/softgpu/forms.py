@@ -21,7 +21,7 @@ The time of a repetition is the difference of two processes with different numbe
 difference of the numbers. So what happens once (set-up, the first runs of code before it is compiled, compiling, the
 program's own check) is in neither. The OpenMP form has the numbers of repetitions of compiled code, but no more than
 5 s of warm-up, since it has nothing to compile. The table has the median of the rounds and, beside it, what happens
-once: the processor time of compiling, in all, and `*` where the compiler still had work at the end of the warm-up.
+once: the processor time of compiling, in all, and `*` where the second half of the longest warm-up still had some.
 A program whose OpenMP form moves more than 70 % of what that of babelstream moves in a second stands apart. Exit
 status 1: a program failed or two forms disagree.
 """
