@@ -170,7 +170,8 @@ class Program:
             counts[form] = [3 + int(WARM[form] / cost[form]), max(1, int(LONG / cost[form]))]
         if "on" in cost:
             warm, least = self.warm(cost["on"])
-            counts["on"] = [warm, max(1, int(LONG / least), counts.get("openmp", [0, 0])[1])]
+            # The longer the warm-up, the more its two runs differ.
+            counts["on"] = [warm, max(1, int(LONG / least), counts.get("openmp", [0, 0])[1], warm // 4)]
             if "openmp" in cost:
                 counts["openmp"] = [min(warm, counts["openmp"][0]), counts["on"][1]]
         self.found["counts"] = counts
