@@ -3,9 +3,9 @@
  * does.
  *
  * Random kernels have a loop around a table of cases, of which some go on in the next one, leave the loop or have a
- * loop of their own. Cases set registers to what all lanes share, to what differs by a constant from lane to lane, or to
- * anything: what a compiler knows of a register behind the cases has to hold for all of them. Each kernel is loaded
- * twice, once with FLYT_SOFTGPU_FUSED=off, which is never compiled.
+ * loop of their own. Cases set registers to what all lanes share, to what differs by a constant from lane to lane, or
+ * to anything: what a compiler knows of a register behind the cases has to hold for all of them. Each kernel is
+ * loaded twice, once with FLYT_SOFTGPU_FUSED=off, which is never compiled.
  *
  * shows: software GPU: random kernels that jump by tables leave the same memory, whether they are interpreted or
  *   compiled
