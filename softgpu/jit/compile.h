@@ -367,8 +367,8 @@ uint32_t bytes_emit(struct compiler *, uint32_t k, void (*emit)(struct compiler 
 
 /* gather.c: elements of so many bytes, each of which is at an offset of 32 bits behind `base`. */
 LLVMValueRef gather(struct compiler *, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes);
-/* The same of all lanes, with code for words of 32 bits that lie in one line of the cache. The row's blocks end where
-   the builder stands. */
+/* What gather() gives, of all lanes, with code for words of 32 bits that lie in one line of the cache. The row's blocks
+   end where the builder stands. */
 LLVMValueRef gather_near(struct compiler *, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes);
 
 /* parameters.c: false: it is no load that is known to be of parameters. */
