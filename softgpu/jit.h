@@ -13,7 +13,8 @@
  *
  * A kernel without loops and barriers has code of a third kind, for whole blocks: a loop over full warps, each of which
  * does what the first kind of code does from the kernel's beginning to its end. A warp that begins there is not set up
- * before something else than this code has to run it (softgpu/exec/whole.c).
+ * before something else than this code has to run it (softgpu/exec/whole.c). Where there are barriers, the loop runs
+ * once for each phase between them (softgpu/exec/phases.h), and phases may have loops.
  */
 #ifndef SOFTGPU_JIT_H
 #define SOFTGPU_JIT_H
@@ -32,7 +33,8 @@ struct sg_jit_region;
    the others wait. */
 typedef const struct exec_insn *sg_jit_code(struct exec_warp *);
 /* For a block, whose warps from `first` to before `end` are full, and begin. Returns the first that has not come to its
-   end, but stands before w->pc, or has failed; `end`: there is none. */
+   end, but stands before w->pc, or has failed; `end`: there is none. With phases, exec_phases says where warps begin,
+   and then where they are: `end` if no warp can go on without the machine. */
 typedef uint64_t sg_jit_whole(struct exec_block *, uint64_t first, uint64_t end);
 
 /* Numbers of instructions, ascending. */
@@ -49,6 +51,7 @@ struct sg_jit_wish {
     bool counted;                     /* the code counts its instructions in exec_warp.compiled */
     struct sg_jit_places *places;     /* not NULL: code for some lanes, whose places are filled in */
     bool whole;                       /* code for whole blocks: it is a sg_jit_whole */
+    bool phases;                      /* of kernels with barriers: warps run from one to the next */
     /* begin: of code for whole blocks: sets the warp up, as the interpreter wants it; lanes that are not among these
        stand before `others`. find: fills in the block's
        span; false: so many bytes at the address may not be touched so (enum sg_rights). */

@@ -15,6 +15,7 @@
  * this process, or in another one.
  */
 #include "softgpu/check.h"
+#include "softgpu/exec/phases.h"
 #include "softgpu/exec/whole.h"
 
 #include <cuda.h>
@@ -108,9 +109,10 @@ static void prepare(struct exec_block *b)
         memset(&b->barriers[__builtin_ctz(m)], 0, sizeof *b->barriers);
     b->barriers_in_use = 0;
     /* cooperative groups keeps its barriers there and expects them at rest */
-    if (!b->clean)
+    if (!b->clean || g->kernel->has_barriers)
         memset(b->shared, 0, g->engine->limits.shared_reserved);
     b->released = false;
+    b->phases.on = false;
     b->live_threads = g->threads_per_block;
     b->live_warps = b->warp_count;
 }
@@ -143,6 +145,11 @@ static void start_and_run(struct exec_block *b)
     uint32_t i = 0, ran = 0;
     bool through = !b->grid->engine->chaos && !b->grid->kernel->has_barriers && b->stopped < STOPPED_MOST;
     prepare(b);
+    if (b->grid->kernel->has_barriers && b->grid->whole && b->stopped < STOPPED_MOST && !exec_block_must_end(b) &&
+        exec_phases_start(b)) {
+        note_stops(b, b->warp_count, b->live_warps && !b->phases.on);
+        return;
+    }
     if (through && b->grid->whole && !exec_block_must_end(b))
         ran = exec_whole_run(b, &i);
     note_stops(b, ran, ran < i);
@@ -243,9 +250,12 @@ bool exec_block_run(struct exec_block *b)
 
 enum exec_turn exec_block_turn(struct exec_block *b)
 {
+    const bool goes_on = !b->fresh && b->phases.on;
     if (b->fresh)
         start_and_run(b);
-    bool any = b->live_threads && exec_block_run(b);
+    else if (goes_on && !exec_block_must_end(b))
+        exec_phases_turn(b);
+    bool any = b->live_threads && (b->phases.on || exec_block_run(b));
     if (exec_block_must_end(b) || !b->live_threads)
         return EXEC_TURN_DONE;
     return any ? EXEC_TURN_MORE : EXEC_TURN_WAIT;

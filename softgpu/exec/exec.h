@@ -116,6 +116,7 @@ enum {
     EXEC_ADDRESS_UNIFORM = 2,         /* no address register: offset is the address */
     EXEC_POLL = 4,                    /* of a kind that loops wait with: costs more of the budget */
     EXEC_SIGNED = 8,                  /* a load that extends with the sign */
+    EXEC_WHOLE_BARRIER = 8,           /* a barrier: all threads of the block wait, and its number is 0 */
     EXEC_LABEL = 32,                  /* d is a PTX instruction to go to: becomes target, and cost */
     EXEC_ADDRESS_FRAME = 16,          /* counts from the frame's local memory */
     EXEC_READS_SHARED = 64,           /* or may: generic loads */
@@ -283,6 +284,18 @@ struct exec_barrier {
     uint32_t ones; bool all, any;     /* bar.red */
 };
 
+/* Behind a barrier, a warp waits for the others before so many stores (block.c). */
+enum { EXEC_HALTS = 4 };
+
+/* Of a block whose warps run phase by phase: see phases.h. */
+struct exec_phases {
+    uint64_t seen;
+    int32_t budget;                   /* of all warps, for this turn */
+    bool on;
+    uint8_t places[EXEC_MAX_WARPS];
+    uint32_t lanes[EXEC_MAX_WARPS];
+};
+
 struct exec_cluster { uint32_t count; struct exec_block *blocks[EXEC_CLUSTER_MOST]; };
 
 struct exec_block {
@@ -312,6 +325,7 @@ struct exec_block {
     unsigned char *local; size_t local_size;
     struct exec_barrier barriers[EXEC_BARRIERS];
     uint32_t barriers_in_use;         /* a bit for each; the others are all zeros */
+    struct exec_phases phases;
     struct exec_check *check; /* NULL: it is not watched */
     /* What its kernel has launched (device_runtime.c): arguments of launches to come, the last error of each thread,
        and the last task of its NULL stream. */

@@ -16,6 +16,7 @@
 #include "softgpu/alu/clones.h"
 #include "softgpu/exec/callbacks.h"
 #include "softgpu/exec/parted.h"
+#include "softgpu/exec/phases.h"
 #include "softgpu/exec/span.h"
 #include "softgpu/exec/straight.h"
 
@@ -140,7 +141,8 @@ static void compile(struct exec_compiled *x)
                                       .counted = exec_callbacks_counted,
                                       .places = x == &r->some ? &r->places : NULL,
                                       .whole = is_whole(r, x),
-                                      .begin = exec_parted_begin,
+                                      .phases = is_whole(r, x) && r->phases,
+                                      .begin = r->phases ? exec_phases_begin : exec_parted_begin,
                                       .find = exec_span_find,
                                       .near = exec_parted_near,
                                       .step = exec_parted_step };

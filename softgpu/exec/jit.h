@@ -27,6 +27,7 @@ struct exec_region {
     struct exec_compiled full[2];     /* for all 32 lanes; [1]: of warps that are united */
     struct exec_compiled some;        /* for some */
     struct exec_compiled whole[2];    /* for blocks: a sg_jit_whole; [1]: of warps that are in line */
+    atomic_bool phases;               /* of the latter: the kernel has barriers (phases.h) */
     struct sg_jit_places places;      /* of `some`, once it has code */
     const struct exec_function *function;
     uint32_t head;
@@ -54,7 +55,8 @@ void exec_regions_free(struct exec_region *);
     ((uint64_t)sizeof(struct exec_warp) << 40 ^ (uint64_t)sizeof(struct exec_insn) << 24 ^                \
      (uint64_t)offsetof(struct exec_warp, near) << 12 ^ (uint64_t)offsetof(struct exec_block, shared) ^   \
      (uint64_t)offsetof(struct exec_warp, waiting) << 32 ^ (uint64_t)EXEC_STRAIGHT_COUNT << 52 ^          \
-     (uint64_t)offsetof(struct exec_block, spans) << 16 ^ (uint64_t)sizeof(struct sg_jit_wish) << 8)
+     (uint64_t)offsetof(struct exec_block, spans) << 16 ^ (uint64_t)sizeof(struct sg_jit_wish) << 8 ^  \
+     (uint64_t)offsetof(struct exec_block, phases) << 20)
 
 exec_handler exec_run_region; /* for some lanes */
 

@@ -14,8 +14,6 @@
 #include <string.h>
 
 enum barrier_kind { SYNC, ARRIVE, POPC, AND, OR };
-/* Before so many stores behind a barrier, a warp waits for the others; see block.c. */
-enum { HALTS = 4 };
 
 static bool is_complete(const struct exec_block *b, const struct exec_barrier *r)
 {
@@ -39,7 +37,7 @@ static void release(struct exec_block *b, uint32_t id)
     b->read = false;
     for (uint32_t i = 0; i < b->warp_count; i++) {
         struct exec_warp *w = &b->warps[i];
-        w->halts = ordered ? HALTS : 0;
+        w->halts = ordered ? EXEC_HALTS : 0;
         for (uint32_t k = 0; k < w->group_count; k++) {
             struct exec_group *g = &w->groups[k];
             if (g->state != EXEC_AT_BARRIER || g->barrier != id)
@@ -190,6 +188,9 @@ static int decode_bar(struct exec_decoder *d)
         return -1;
     if (!n.p)
         n.known = EXEC_STRAIGHT_BARRIER;
+    const struct ptx_operand *number = &in->operands[at];
+    if (n.kind == SYNC && !n.s[1] && number->kind == PTX_OP_INTEGER && !number->integer)
+        n.flags |= EXEC_WHOLE_BARRIER;
     return decode_put_control(d, n);
 }
 

@@ -8,7 +8,7 @@ SOFTGPU_EXEC_SOURCES := $(addprefix softgpu/exec/, \
                           op_mbarrier.c op_memory.c op_special.c op_tensor.c op_tensormap.c op_texture.c \
                           op_texture_query.c op_tile.c op_warp.c op_wgmma.c opcodes.c order.c place.c pointer.c jit.c \
                           print.c reach.c registers.c shadow.c texture.c warp.c describe.c eager.c needs.c pressure.c \
-                          parted.c rounds.c span.c steps.c straighten.c values.c watch.c whole.c)
+                          parted.c phases.c rounds.c span.c steps.c straighten.c values.c watch.c whole.c)
 # rows.c, products.c, fused.c and straight.c need softgpu_clone_objects of softgpu/alu/room.mk, which is read before
 # this file.
 SOFTGPU_EXEC_OBJECTS := $(call objects,$(SOFTGPU_EXEC_SOURCES)) \

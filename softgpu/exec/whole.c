@@ -11,12 +11,14 @@
 #include "softgpu/check.h"
 #include "softgpu/exec/callbacks.h"
 #include "softgpu/exec/jit.h"
+#include "softgpu/exec/phases.h"
 
 struct exec_region *exec_whole_of(const sg_grid *g)
 {
     const struct exec_insn *i = g->entry->insns;
     return i->straight != EXEC_STRAIGHT_REGION || g->threads_per_block < SG_LANES || g->cluster_size > 1 ||
-                   g->engine->chaos || sg_check || g->kernel->has_barriers || g->kernel->has_cluster_barriers
+                   g->engine->chaos || sg_check || g->kernel->has_cluster_barriers ||
+                   (g->kernel->has_barriers && !exec_phases_may(g))
                ? NULL
                : (struct exec_region *)(uintptr_t)i->extra;
 }
@@ -28,9 +30,10 @@ void exec_whole_turn(struct exec_block *b)
         memset(b->spans, 0, sizeof b->spans);
 }
 
-/* Each warp has the frame of the entry, and no groups. false: no host memory. */
-static bool make_ready(struct exec_block *b)
+bool exec_whole_ready(struct exec_block *b)
 {
+    if (b->clean)
+        return true;
     for (uint32_t i = 0; i < b->warp_count && !b->failed; i++) {
         struct exec_warp *w = &b->warps[i];
         exec_warp_begin(w);
@@ -40,11 +43,8 @@ static bool make_ready(struct exec_block *b)
     return b->clean;
 }
 
-/* The code has left the warp before w->pc. true: code for some lanes has taken it to its end. */
-static bool part(struct exec_warp *w)
+bool exec_whole_stand(struct exec_warp *w)
 {
-    const bool parted = !w->block->failed && w->mask == UINT32_MAX &&
-                        exec_region_part(w, w->block->grid->entry->insns, w->pc);
     if (!w->mask) {
         w->groups[w->current] = w->groups[--w->group_count];
         return false;
@@ -52,11 +52,18 @@ static bool part(struct exec_warp *w)
     struct exec_group *g = &w->groups[w->current];
     g->pc = w->pc;
     g->mask = w->mask;
-    return parted && w->mask == UINT32_MAX && w->group_count == 1 && w->pc->known == EXEC_STRAIGHT_END &&
-           !w->block->failed;
+    return w->mask == UINT32_MAX && w->group_count == 1 && !w->block->failed;
 }
 
-static void count(struct exec_block *b)
+/* The code has left the warp before w->pc. true: code for some lanes has taken it to its end. */
+static bool part(struct exec_warp *w)
+{
+    const bool parted = !w->block->failed && w->mask == UINT32_MAX &&
+                        exec_region_part(w, w->block->grid->entry->insns, w->pc);
+    return exec_whole_stand(w) && parted && w->pc->known == EXEC_STRAIGHT_END;
+}
+
+void exec_whole_count(struct exec_block *b)
 {
     for (uint32_t i = 0; exec_callbacks_counted && i < b->warp_count; i++)
         exec_instructions_add(&b->warps[i]);
@@ -67,7 +74,7 @@ uint32_t exec_whole_run(struct exec_block *b, uint32_t *started)
     sg_jit_whole *code = exec_region_whole(b->grid->whole, b->grid->entry, b->warps[0].in_line);
     const uint32_t full = b->grid->threads_per_block / SG_LANES;
     *started = 0;
-    if (!code || (!b->clean && !make_ready(b)))
+    if (!code || !exec_whole_ready(b))
         return 0;
     uint32_t i = 0;
     for (;; i++) {
@@ -80,6 +87,6 @@ uint32_t exec_whole_run(struct exec_block *b, uint32_t *started)
         exec_warp_end(&b->warps[i]);
     }
     *started = i < full ? i + 1 : full;
-    count(b);
+    exec_whole_count(b);
     return i;
 }

@@ -12,4 +12,12 @@ void exec_whole_turn(struct exec_block *);
    Returns how many warps have come to their end; *started: how many have begun: these, or one more. */
 uint32_t exec_whole_run(struct exec_block *, uint32_t *started);
 
+/* Each warp gets the frame of the entry, and no groups. false: no host memory. */
+bool exec_whole_ready(struct exec_block *);
+/* Code for whole blocks has left the warp, whose lanes stand before w->pc: its group is what stands there. true: that
+   is the whole warp. */
+bool exec_whole_stand(struct exec_warp *);
+/* Adds what code for whole blocks has counted, for FLYT_STATS. */
+void exec_whole_count(struct exec_block *);
+
 #endif

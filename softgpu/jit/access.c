@@ -405,17 +405,25 @@ bool emit_access(struct compiler *c, const struct exec_insn *i)
         global_vector(c, i, rare, moved);
     else
         global(c, i, rare, moved);
-    LLVMBasicBlockRef step = block_new(c, "step");
+    /* Where lanes are known to be side by side, or in shared memory, what is left is a fault, as good as always. */
+    const bool beside = is_side_by_side(c, i) && (!lanes || (done && access_is_shared(i))),
+               ends = c->wish->whole && (beside || access_is_shared(i));
+    LLVMBasicBlockRef step = ends ? c->leave(c, (uint32_t)(i - c->wish->insns)) : block_new(c, "step");
     LLVMPositionBuilderAtEnd(c->builder, rare);
-    lanes_access(c, i, lanes, step, moved);
+    if (beside)
+        LLVMBuildBr(c->builder, step);
+    else
+        lanes_access(c, i, lanes, step, moved);
     if (polls) {
         LLVMPositionBuilderAtEnd(c->builder, moved);
         poll(c);
         LLVMBuildBr(c->builder, behind);
     }
-    LLVMPositionBuilderAtEnd(c->builder, step);
-    rows_step(c, i);
-    LLVMBuildBr(c->builder, behind);
+    if (!ends) {
+        LLVMPositionBuilderAtEnd(c->builder, step);
+        rows_step(c, i);
+        LLVMBuildBr(c->builder, behind);
+    }
     LLVMPositionBuilderAtEnd(c->builder, behind);
     return true;
 }

@@ -32,6 +32,8 @@ void find_steps(struct compiler *, const struct exec_insn *, unsigned each, unsi
                 LLVMValueRef *address);
 /* An access of lanes in other steps. false: there is no code for it, and nothing was written. */
 bool global_steps(struct compiler *, const struct exec_insn *, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind);
+/* Is it known that lanes are side by side? */
+bool is_side_by_side(const struct compiler *, const struct exec_insn *);
 /* Behind the end of other lanes (whole.rest): these load or store what lies side by side, where all its bytes may be
    touched. */
 bool some_steps(struct compiler *, const struct exec_insn *, LLVMValueRef lanes, LLVMBasicBlockRef rare,

@@ -2,11 +2,13 @@
  * compile.h: the inside of the compiler. Which file does what:
  *
  *   whole.c       code for whole blocks: the loop around warps, and what is the same for all of them
+ *   phases.c      and where there are barriers, the phases between them
  *   library.c     LLVM itself: optimising, machine code in memory that is never writable and executable at once
  *   region.c      which instructions belong to a region
  *   rows.c        registers of the warp as values of 32 lanes
  *   live.c        which of them the function still reads from where on
  *   shapes.c      rows of which one lane says all
+ *   fixed.c       loads of shared memory at an address that is known
  *   places.c      code for some lanes: where the others wait
  *   runs.c        code for many registers: some lanes after the other
  *   build.c       what they build instructions of LLVM with
@@ -49,6 +51,7 @@
 
 #include "softgpu/exec/atomic.h"
 #include "softgpu/exec/exec.h"
+#include "softgpu/exec/phases.h"
 #include "softgpu/exec/straight.h"
 #include "softgpu/jit.h"
 
@@ -75,6 +78,7 @@ struct row_variable {
     LLVMValueRef held;                /* in a run: what it holds now; NULL: what the frame has */
     bool changed;                     /* and the frame has something else */
     bool raw;                         /* any NaN in it may have any bits: of a run, or of the variable */
+    uint64_t phases;                  /* which of them write it (phases.c) */
     uint32_t next;                    /* row of the same bucket, plus one */
 };
 enum { ROW_BUCKETS = 256 };
@@ -83,7 +87,7 @@ enum { ROW_BUCKETS = 256 };
    share; which accesses have a span (exec_block.spans). */
 struct whole_code {
     LLVMValueRef index, params, shared[EXEC_ROW_COUNT];
-    LLVMBasicBlockRef next;
+    LLVMBasicBlockRef next, over, done; /* over: all have had theirs; done: the code ends */
     struct { const struct exec_insn *access; unsigned bytes; } spans[EXEC_SPANS];
     unsigned span_count;
     /* While the code is written behind a branch that has led lanes to their end: those that go on, and that end. Or
@@ -92,6 +96,17 @@ struct whole_code {
     const struct exec_insn *end;
     bool keeps;                       /* the latter: the others keep their rows */
     bool refused;                     /* there is something in it that this kind of code has no way for */
+};
+
+/* Of code for whole blocks with barriers: the instructions with which phases begin, `count` of them; per instruction,
+   which phases it belongs to, and more (phases.c). */
+enum { PHASE_FOLLOWS = 1, PHASE_READ = 2, PHASE_SPLITS = 4, PHASE_FOR_SOME = 8, PHASE_HEADS = 64 };
+struct phase_code {
+    unsigned count;
+    uint32_t heads[PHASE_HEADS];
+    uint8_t *state;
+    uint64_t *in, noted;              /* noted: of the instruction whose rows are being collected */
+    LLVMBasicBlockRef dispatch, ended, some[PHASE_HEADS];
 };
 
 /* Of the warp: where its local memory is; offsets below `end` exist; where the frame's begins. NULL: no access needs
@@ -115,6 +130,7 @@ struct compiler {
     LLVMBasicBlockRef *blocks;        /* per instruction of the region */
     LLVMBasicBlockRef *leaves;        /* per instruction that the region goes on to outside; NULL: not yet made */
     struct whole_code whole;               /* of code for whole blocks */
+    struct phase_code phase;
     struct sg_jit_places *places;     /* of code for some lanes, else NULL; and where lanes arrive at each */
     LLVMBasicBlockRef arrive[SG_JIT_PLACES];
     LLVMValueRef active;              /* variable: the lanes that run */
@@ -131,6 +147,8 @@ struct compiler {
     unsigned seen;                    /* accesses that foretell where they are next */
     unsigned reaches;                 /* accesses that have a span of exec_block.reaches */
     bool failed;                      /* no memory */
+    /* emit.c: the block where the code ends: the interpreter goes on at the instruction. */
+    LLVMBasicBlockRef (*leave)(struct compiler *, uint32_t k);
 };
 
 static inline unsigned bucket_of(exec_source at) { return (unsigned)(at >> 2 ^ at >> 7) % ROW_BUCKETS; }
@@ -200,6 +218,33 @@ bool whole_find(struct compiler *, const struct exec_insn *, LLVMValueRef addres
 /* Can it do that for the access? */
 bool whole_has_span(struct compiler *, const struct exec_insn *, unsigned bytes);
 
+/* phases.c. Finds the phases, once the region is known. false: the kernel has no such code. */
+bool phases_find(struct compiler *);
+void phases_free(struct compiler *);
+/* Does a phase end before the instruction, since the warp halts there, or waits at a barrier? */
+static inline bool phase_splits(const struct compiler *c, uint32_t k)
+{
+    return c->phase.count && c->phase.state[k] & PHASE_SPLITS;
+}
+static inline bool phase_waits(const struct compiler *c, uint32_t k)
+{
+    return c->wish->phases && exec_is_whole_barrier(&c->wish->insns[k]);
+}
+/* Between them stands the code of a warp, for all heads. The second follows whole_end(). */
+void phases_begin(struct compiler *);
+void phases_end(struct compiler *);
+/* Where a warp has ended, of any code for whole blocks; where it comes to such an instruction. */
+LLVMBasicBlockRef phase_ended(struct compiler *);
+LLVMBasicBlockRef phase_point(struct compiler *, uint32_t k);
+/* Should the instructions from one to before another, over which a branch leads some lanes, have no other code than
+   that for the rest, which may be all? Then this holds for each of them. */
+bool phase_has_line(struct compiler *, uint32_t from, uint32_t to);
+bool phase_is_for_some(const struct compiler *, uint32_t k);
+/* Some lanes halt there. Goes on behind it, in another turn. */
+void phase_halt_some(struct compiler *, uint32_t k);
+/* Goes on at the target, or, where the turn is long enough, elsewhere. */
+void phase_spend(struct compiler *, uint32_t cost, LLVMBasicBlockRef target, LLVMBasicBlockRef spent);
+
 /* rows.c */
 /* What the instruction reads and writes as whole rows, so that code can keep them in registers. */
 void rows_collect(struct compiler *);
@@ -207,6 +252,9 @@ void rows_collect(struct compiler *);
 void rows_begin(struct compiler *);
 /* Stores what the region writes and the function may read from that instruction on. */
 void rows_end(struct compiler *, uint32_t k);
+/* Of a phase: loads what it may read; stores what it writes, and others may read. */
+void rows_begin_phase(struct compiler *, uint32_t head);
+void rows_end_phase(struct compiler *, uint32_t k);
 LLVMValueRef row_read(struct compiler *, exec_source, enum row_bits);
 /* Lane 0 of a row that is in steps. */
 LLVMValueRef row_first_lane(struct compiler *, exec_source, enum row_bits);
@@ -360,6 +408,9 @@ void locals_begin(struct compiler *);
 bool emit_local(struct compiler *, const struct exec_insn *);
 /* An address of local memory as a value, or one that goes into a window. false: it is neither. */
 bool emit_address(struct compiler *, const struct exec_insn *);
+
+/* fixed.c: false: it is none. */
+bool emit_fixed(struct compiler *, const struct exec_insn *);
 
 /* bytes.c: writes the instructions from k on that load bytes side by side, and those between, if they are some. Returns
    the instruction behind them, or k. emit: writes an instruction that is no branch. */

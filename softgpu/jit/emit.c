@@ -18,7 +18,9 @@ static LLVMBasicBlockRef leave_to(struct compiler *c, uint32_t k)
     if (c->leaves[k] && !c->whole.rest)
         return c->leaves[k];
     if (c->wish->whole && c->wish->insns[k].known == EXEC_STRAIGHT_END)
-        return c->whole.next;
+        return phase_ended(c);
+    if (phase_waits(c, k))
+        return phase_point(c, k);
     LLVMBasicBlockRef here = LLVMGetInsertBlock(c->builder), leave = block_new(c, "leave");
     if (!c->whole.rest)
         c->leaves[k] = leave;
@@ -66,6 +68,10 @@ static void take(struct compiler *c, const struct exec_insn *i)
         LLVMBuildBr(b, target);
         return;
     }
+    if (c->wish->whole) {
+        phase_spend(c, i->cost, target, leave_to(c, to));
+        return;
+    }
     LLVMValueRef place = address_of(c, c->warp, offsetof(struct exec_warp, budget));
     LLVMValueRef left = LLVMBuildSub(b, load_from(c, c->i32, place, 4), constant_32(c, i->cost), "");
     LLVMBasicBlockRef spent = block_new(c, "spent");
@@ -94,8 +100,8 @@ static bool rest_begins(const struct compiler *c, uint32_t k, uint32_t *first)
         const struct exec_insn *i = &insns[at];
         if (i->known == EXEC_STRAIGHT_END)
             return true;
-        if (!c->in_region[at] || i->straight == EXEC_STRAIGHT_BRANCH_IF || i->known == EXEC_STRAIGHT_EXCHANGE ||
-            i->known == EXEC_STRAIGHT_MATRIX)
+        if (!c->in_region[at] || i->straight == EXEC_STRAIGHT_BRANCH_IF || phase_splits(c, at) ||
+            i->known == EXEC_STRAIGHT_EXCHANGE || i->known == EXEC_STRAIGHT_MATRIX)
             return false;
         at = i->straight == EXEC_STRAIGHT_BRANCH ? (uint32_t)(i->target - insns) : at + 1;
     }
@@ -111,7 +117,8 @@ static bool skips_line(struct compiler *c, uint32_t k)
     enum { LINE_MOST = 32 };
     const struct exec_insn *insns = c->wish->insns;
     const uint32_t to = (uint32_t)(insns[k].target - insns);
-    if (!c->wish->whole || !c->shapes || to <= k + 1 || to - k > LINE_MOST || !c->in_region[to])
+    if (!c->wish->whole || !c->shapes || to <= k + 1 || to - k > LINE_MOST ||
+        (!c->in_region[to] && !phase_waits(c, to)))
         return false;
     for (uint32_t at = k + 1; at < to; at++) {
         const struct exec_insn *i = &insns[at];
@@ -153,10 +160,13 @@ static void take_if(struct compiler *c, uint32_t k)
     LLVMValueRef taken = predicate_read(c, i->guard, i->guard_flip);
     uint32_t rest;
     const bool ends = rest_begins(c, k, &rest), skips = !ends && skips_line(c, k);
-    LLVMBasicBlockRef some = block_new(c, "some"), all = block_new(c, "all"), over = way_to(c, k + 1),
+    LLVMBasicBlockRef all = block_new(c, "all"),
                       parted = ends || skips ? block_new(c, "rest") : leave_to(c, k);
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, taken, constant_32(c, 0), ""), over, some);
-    LLVMPositionBuilderAtEnd(b, some);
+    if (!skips || !phase_has_line(c, k + 1, (uint32_t)(i->target - c->wish->insns))) {
+        LLVMBasicBlockRef some = block_new(c, "some"), over = way_to(c, k + 1);
+        LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, taken, constant_32(c, 0), ""), over, some);
+        LLVMPositionBuilderAtEnd(b, some);
+    }
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, taken, constant_32(c, UINT32_MAX), ""), all, parted);
     LLVMPositionBuilderAtEnd(b, all);
     take(c, i);
@@ -279,16 +289,17 @@ static void emit_one(struct compiler *c, uint32_t k)
     if (i->straight == EXEC_STRAIGHT_REGION)
         return;
     if (i->straight == EXEC_STRAIGHT_HALT) {
-        halt(c, k);
+        if (!c->wish->phases)
+            halt(c, k);
         return;
     }
     if (!arithmetic_form_of(i))
         rows_settle_written(c, i);
-    if (c->wish->whole && (access_is_shared(i) || atomic_is_known(i))) /* the next block wants it cleared */
-        c->whole.refused = true;
-    if (!emit_in_steps(c, k, leave_to, lanewise) && !lanewise(c, i) && !run_store_emit(c, i) && !emit_parameter(c, i) &&
-        !emit_access(c, i) && !emit_local(c, i) && !emit_logic(c, i) && !emit_exchange(c, i) && !emit_atomic(c, i) &&
-        !emit_matrix(c, i) && !emit_fence(c, i) && !emit_function(c, i)) {
+    if (c->wish->whole && !c->wish->phases && (access_is_shared(i) || atomic_is_known(i)))
+        c->whole.refused = true; /* the next block wants it cleared */
+    if (!emit_in_steps(c, k, leave_to, lanewise) && !lanewise(c, i) && !run_store_emit(c, i) &&
+        !emit_parameter(c, i) && !emit_access(c, i) && !emit_fixed(c, i) && !emit_local(c, i) && !emit_logic(c, i) &&
+        !emit_exchange(c, i) && !emit_atomic(c, i) && !emit_matrix(c, i) && !emit_fence(c, i) && !emit_function(c, i)) {
         c->whole.refused = true; /* each warp would have to be set up */
         rows_step(c, i);
     }
@@ -319,6 +330,11 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
         return k;
     default: emit_one(c, k);
     }
+    if (phase_splits(c, k)) {
+        rows_settle(c);
+        LLVMBuildBr(c->builder, phase_point(c, k));
+        return k;
+    }
     shapes_end(c, k);
     if (c->target[k + 1] || !c->in_region[k + 1])
         rows_settle(c);
@@ -344,7 +360,7 @@ static void emit_rest(struct compiler *c, uint32_t k, uint32_t first, LLVMValueR
         shapes_end(c, at);
         at = i->straight == EXEC_STRAIGHT_BRANCH ? (uint32_t)(i->target - insns) : at + 1;
     }
-    LLVMBuildBr(c->builder, c->whole.next);
+    LLVMBuildBr(c->builder, phase_ended(c));
     rows_forget_raw(c);
     c->whole.rest = NULL;
     c->whole.end = NULL;
@@ -363,12 +379,14 @@ static void emit_skipped(struct compiler *c, uint32_t k, LLVMValueRef lanes)
         if (insns[at].straight != EXEC_STRAIGHT_REGION && insns[at].straight != EXEC_STRAIGHT_HALT)
             count(c, 1);
         emit_one(c, at);
+        if (phase_splits(c, at))
+            phase_halt_some(c, at);
         shapes_end(c, at);
     }
-    LLVMBuildBr(c->builder, way_to(c, to));
     c->whole.rest = NULL;
     c->whole.end = NULL;
     c->whole.keeps = false;
+    LLVMBuildBr(c->builder, way_to(c, to));
 }
 
 static void begin(struct compiler *c, const char *name)
@@ -400,6 +418,7 @@ static void find_targets(struct compiler *c)
 bool emit_region(struct compiler *c, const char *name)
 {
     const uint32_t count = c->wish->count;
+    c->leave = leave_to;
     begin(c, name);
     find_targets(c);
     rows_collect(c);
@@ -421,14 +440,19 @@ bool emit_region(struct compiler *c, const char *name)
     }
     for (uint32_t k = 0; k < count; k++)
         c->blocks[k] = c->in_region[k] ? block_new(c, "") : NULL;
-    LLVMBuildBr(c->builder, c->places ? c->arrive[0] : c->blocks[c->wish->head]);
+    if (c->phase.count)
+        phases_begin(c);
+    else
+        LLVMBuildBr(c->builder, c->places ? c->arrive[0] : c->blocks[c->wish->head]);
     for (uint32_t place = 0; c->places && place < c->places->count; place++)
         places_arrive(c, place, body_of(c, c->places->at[place]));
     for (uint32_t k = 0; k < count; k++)
-        if (c->in_region[k])
+        if (c->in_region[k] && !phase_is_for_some(c, k))
             k = emit_instruction(c, k);
     if (c->wish->whole)
         whole_end(c);
+    if (c->phase.count)
+        phases_end(c);
     for (uint32_t k = 0; k < count; k++) /* in the middle of runs */
         if (c->blocks[k] && !LLVMGetFirstInstruction(c->blocks[k]))
             LLVMDeleteBasicBlock(c->blocks[k]);

@@ -201,6 +201,8 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code
         snprintf(why, size, "too few instructions before the next region");
     else if (wish->whole && !region_is_whole(&c))
         snprintf(why, size, "not all of it leads forward to the end");
+    else if (wish->phases && !phases_find(&c))
+        snprintf(why, size, "phases between barriers that have no code");
     else if (wish->places && !places_find(&c))
         snprintf(why, size, "too many places where lanes may be");
     else {
@@ -213,6 +215,7 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code
             snprintf(why, size, "%s", library.why);
         pthread_mutex_unlock(&library.lock);
     }
+    phases_free(&c);
     free(c.in_region);
     free(c.target);
     free(c.blocks);

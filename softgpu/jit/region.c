@@ -62,8 +62,10 @@ static bool is_after_control(const struct sg_jit_wish *w, uint32_t k)
 static void reach(struct compiler *c, struct region_list *l, uint32_t k)
 {
     const struct sg_jit_wish *w = c->wish;
-    if (k < w->head || k >= l->end || c->in_region[k] || l->count >= l->most || is_after_control(w, k) ||
-        is_control(w, k))
+    const bool waits = k < l->end && phase_waits(c, k);
+    k += waits; /* the next phase is in the region, too */
+    if (k < w->head || k >= l->end || c->in_region[k] || l->count >= l->most ||
+        (is_after_control(w, k) && !waits) || is_control(w, k))
         return;
     if (w->insns[k].known == EXEC_STRAIGHT_NONE && ++l->unnamed > l->unnamed_most)
         return;
@@ -125,9 +127,9 @@ bool region_is_whole(const struct compiler *c)
             next[count++] = k + 1;
         for (uint32_t n = 0; n < count; n++) {
             const uint8_t known = w->insns[next[n]].known;
-            if (next[n] <= k ||
-                (!c->in_region[next[n]] && known != EXEC_STRAIGHT_END && known != EXEC_STRAIGHT_CONTROL &&
-                 known != EXEC_STRAIGHT_TABLE))
+            if ((next[n] <= k && !w->phases) ||
+                (!c->in_region[next[n]] && !phase_waits(c, next[n]) && known != EXEC_STRAIGHT_END &&
+                 known != EXEC_STRAIGHT_CONTROL && known != EXEC_STRAIGHT_TABLE))
                 return false;
             ends |= known == EXEC_STRAIGHT_END; /* ways out to calls and the like are rare */
         }

@@ -46,6 +46,7 @@ static void note(struct compiler *c, exec_source at, enum row_bits bits, bool wr
         c->bucket[bucket_of(at)] = c->row_count;
     }
     r->written |= written;
+    r->phases |= written ? c->phase.noted : 0;
 }
 
 static void note_predicate(struct compiler *c, uint32_t at, bool written)
@@ -243,8 +244,10 @@ static void note_instruction(struct compiler *c, const struct exec_insn *i)
 void rows_collect(struct compiler *c)
 {
     for (uint32_t k = 0; k < c->wish->count; k++)
-        if (c->in_region[k])
+        if (c->in_region[k]) {
+            c->phase.noted = c->phase.in ? c->phase.in[k] : 0;
             note_instruction(c, &c->wish->insns[k]);
+        }
     for (uint32_t k = 0; k < c->row_count; k++)
         c->rows[k].in_memory = c->rows[k].two_widths || (c->has_runs && c->rows[k].bits != ROW_PREDICATE);
     for (uint32_t k = 0; k < c->wish->count; k++)
@@ -275,23 +278,20 @@ static void store_row(struct compiler *c, const struct row_variable *r)
     store_to(c, row_read(c, r->at, r->bits), place_of(c, r->at), align_of(r->bits));
 }
 
-void rows_begin(struct compiler *c)
+static LLVMTypeRef lane_of(const struct compiler *c, const struct row_variable *r)
 {
-    for (uint32_t k = 0; k < c->row_count; k++) {
-        struct row_variable *r = &c->rows[k];
-        if (r->in_memory)
-            continue;
-        r->variable = variable_new(c, type_of(c, r->bits), "");
-        if (is_cleared(c, r))
-            LLVMBuildStore(c->builder, constant_32(c, 0), r->variable);
-        else
-            load_row(c, r);
-        if (r->bits == ROW_PREDICATE)
-            continue;
-        LLVMTypeRef lane = r->bits == ROW_64 ? c->i64 : c->i32;
-        r->first = variable_new(c, lane, "");
-        LLVMBuildStore(c->builder, load_from(c, lane, place_of(c, r->at), 4), r->first);
-    }
+    return r->bits == ROW_64 ? c->i64 : c->i32;
+}
+
+/* start: the kernel begins. */
+static void begin_row(struct compiler *c, const struct row_variable *r, bool start)
+{
+    if (start && is_cleared(c, r))
+        LLVMBuildStore(c->builder, constant_32(c, 0), r->variable);
+    else
+        load_row(c, r);
+    if (r->bits != ROW_PREDICATE)
+        LLVMBuildStore(c->builder, load_from(c, lane_of(c, r), place_of(c, r->at), 4), r->first);
 }
 
 static bool is_kept(const struct row_variable *r) { return r->written && !r->in_memory; }
@@ -302,11 +302,44 @@ static bool others_need(const struct compiler *c, uint32_t row)
     return c->whole.keeps && live_at(c, (uint32_t)(c->whole.end - c->wish->insns), row);
 }
 
+void rows_begin(struct compiler *c)
+{
+    for (uint32_t k = 0; k < c->row_count; k++) {
+        struct row_variable *r = &c->rows[k];
+        if (r->in_memory)
+            continue;
+        r->variable = variable_new(c, type_of(c, r->bits), "");
+        if (r->bits != ROW_PREDICATE)
+            r->first = variable_new(c, lane_of(c, r), "");
+        if (!c->phase.count)
+            begin_row(c, r, true);
+    }
+}
+
+/* While lanes that skip something wait, theirs, too. */
+void rows_begin_phase(struct compiler *c, uint32_t head)
+{
+    for (uint32_t k = 0; k < c->row_count; k++)
+        if (!c->rows[k].in_memory && (live_at(c, head, k) || others_need(c, k)))
+            begin_row(c, &c->rows[k], !head);
+}
+
 void rows_end(struct compiler *c, uint32_t k)
 {
     for (uint32_t row = 0; row < c->row_count; row++)
         if (is_kept(&c->rows[row]) && (c->rows[row].awaited || live_at(c, k, row) || others_need(c, row)))
             store_row(c, &c->rows[row]);
+}
+
+/* In the frame, the fixed part is cleared by the first phase. */
+void rows_end_phase(struct compiler *c, uint32_t k)
+{
+    for (uint32_t row = 0; row < c->row_count; row++) {
+        const struct row_variable *r = &c->rows[row];
+        const bool changed = r->phases & c->phase.in[k] || (c->phase.in[k] & 1 && is_cleared(c, r));
+        if (is_kept(r) && changed && (live_at(c, k, row) || others_need(c, row)))
+            store_row(c, r);
+    }
 }
 
 static LLVMValueRef constant_row(const struct compiler *c, exec_source at, enum row_bits bits)

@@ -334,10 +334,21 @@ static bool find_from_beginning(struct compiler *c)
     return done;
 }
 
+/* Barriers between phases are in its way. */
+static bool flow_region(struct compiler *c)
+{
+    bool *inside = malloc(c->wish->count + 1u), done = inside;
+    for (uint32_t k = 0; inside && k < c->wish->count; k++)
+        inside[k] = c->in_region[k] || phase_waits(c, k);
+    done = done && flow(c, c->wish->head, inside);
+    free(inside);
+    return done;
+}
+
 bool shapes_find(struct compiler *c)
 {
     c->now = calloc(c->row_count + 1u, sizeof *c->now);
-    bool done = c->now && flow(c, c->wish->head, c->in_region);
+    bool done = c->now && flow_region(c);
     if (done && c->wish->united && c->wish->entry)
         find_from_beginning(c);
     return done;

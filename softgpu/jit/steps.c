@@ -128,26 +128,78 @@ static void store_each(struct compiler *c, const struct exec_insn *i, int64_t st
     }
 }
 
-bool shared_steps(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
+/* Lane 0's offset in shared memory, of 32 bits. */
+static LLVMValueRef shared_first(struct compiler *c, const struct exec_insn *i)
 {
-    LLVMBuilderRef b = c->builder;
     const enum row_bits bits = i->flags & EXEC_ADDRESS_32 ? ROW_32 : ROW_64;
-    const struct row_shape shape = shape_of(c, i->s[0], bits);
-    const int64_t step = (int32_t)shape.step, span = (step < 0 ? -step : step) * LAST;
-    const bool store = access_is_store(i);
-    if (shape.kind != SHAPE_STEPS || step % 4 || (store && !step) || span > (int64_t)EXEC_SHARED_OFFSET)
-        return false;
     LLVMValueRef first = row_first_lane(c, i->s[0], bits);
     if (bits == ROW_64)
-        first = LLVMBuildTrunc(b, first, c->i32, "");
-    first = LLVMBuildAdd(b, first, constant_32(c, (uint32_t)i->offset), "");
-    LLVMValueRef offset = LLVMBuildZExt(b, first, c->i64, ""),
+        first = LLVMBuildTrunc(c->builder, first, c->i32, "");
+    return LLVMBuildAdd(c->builder, first, constant_32(c, (uint32_t)i->offset), "");
+}
+
+static LLVMValueRef shared_member(struct compiler *c, size_t offset)
+{
+    return load_from(c, c->i64, address_of(c, c->block, offset), 8);
+}
+
+static LLVMValueRef shared_address(struct compiler *c, LLVMValueRef offset)
+{
+    return LLVMBuildAdd(c->builder, shared_member(c, offsetof(struct exec_block, shared)), offset, "");
+}
+
+/* Goes on where all lanes are in shared memory. Returns where lane 0 is. */
+static LLVMValueRef find_shared(struct compiler *c, const struct exec_insn *i, int64_t step, LLVMBasicBlockRef rare)
+{
+    LLVMBuilderRef b = c->builder;
+    const int64_t span = (step < 0 ? -step : step) * LAST;
+    LLVMValueRef first = shared_first(c, i), offset = LLVMBuildZExt(b, first, c->i64, ""),
                  low = address_of(c, offset, step < 0 ? (uint64_t)-span : 0); /* below 0 it is far too large */
-    LLVMValueRef size = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared_size)), 8);
+    LLVMValueRef size = shared_member(c, offsetof(struct exec_block, shared_size));
     LLVMValueRef inside = both(c, fits_shared(c, low, (unsigned)span + 4), LLVMBuildICmp(b, LLVMIntULT, low, size, ""));
     go_on_if(c, both(c, inside, is_aligned(c, first, 4)), rare);
-    LLVMValueRef base = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared)), 8),
-                 at = LLVMBuildAdd(b, base, offset, "");
+    return shared_address(c, offset);
+}
+
+/* Goes on where these lanes are, side by side. Lane 0 must be there in any case. */
+static LLVMValueRef find_shared_some(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes,
+                                     LLVMBasicBlockRef rare)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef first = shared_first(c, i), offset = LLVMBuildZExt(b, first, c->i64, ""),
+                 left = LLVMBuildSub(b, shared_member(c, offsetof(struct exec_block, shared_size)), offset, ""),
+                 most = constant_64(c, SG_LANES), count = LLVMBuildLShr(b, left, constant_64(c, 2), "");
+    go_on_if(c, both(c, LLVMBuildICmp(b, LLVMIntSGT, left, constant_64(c, 0), ""), is_aligned(c, first, 4)), rare);
+    count = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntULT, count, most, ""), count, most, "");
+    LLVMValueRef beyond = LLVMBuildTrunc(b, LLVMBuildShl(b, constant_64(c, UINT64_MAX), count, ""), c->i32, "");
+    LLVMValueRef wrong = LLVMBuildAnd(b, beyond, lanes, "");
+    go_on_if(c, LLVMBuildICmp(b, LLVMIntEQ, wrong, constant_32(c, 0), ""), rare);
+    return shared_address(c, offset);
+}
+
+/* The shape of the lanes' offsets in shared memory. */
+static struct row_shape shared_shape(const struct compiler *c, const struct exec_insn *i)
+{
+    struct row_shape shape = shape_of(c, i->s[0], i->flags & EXEC_ADDRESS_32 ? ROW_32 : ROW_64);
+    shape.step = (int32_t)shape.step;
+    return shape;
+}
+
+bool is_side_by_side(const struct compiler *c, const struct exec_insn *i)
+{
+    const struct row_shape shape = access_is_shared(i) ? shared_shape(c, i) : shape_of(c, i->s[0], ROW_64);
+    return access_bits(i) && shape.kind == SHAPE_STEPS && shape.step == i->size;
+}
+
+bool shared_steps(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)
+{
+    const struct row_shape shape = shared_shape(c, i);
+    const int64_t step = shape.step;
+    const bool store = access_is_store(i);
+    if (shape.kind != SHAPE_STEPS || step % 4 || (store && !step) ||
+        (step < 0 ? -step : step) * LAST > (int64_t)EXEC_SHARED_OFFSET)
+        return false;
+    LLVMValueRef at = find_shared(c, i, step, rare);
     const LLVMValueRef half[2] = { at, address_of(c, at, 4 * HALF) };
     if (step == 4)
         (store ? move_to : move_from)(c, i, half);
@@ -159,7 +211,7 @@ bool shared_steps(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockR
         load_each(c, i, step, at);
     if (!store)
         note_read(c, i);
-    LLVMBuildBr(b, behind);
+    LLVMBuildBr(c->builder, behind);
     return true;
 }
 
@@ -175,30 +227,39 @@ static LLVMValueRef masked(struct compiler *c, const char *name, LLVMTypeRef row
     return LLVMBuildCall2(c->builder, LLVMFunctionType(result, types, 4, false), f, s, 4, "");
 }
 
+/* Where lane 0 is. */
+static LLVMValueRef find_some(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes,
+                              LLVMBasicBlockRef rare)
+{
+    if (access_is_shared(i))
+        return find_shared_some(c, i, lanes, rare);
+    LLVMValueRef low = address_of(c, row_first_lane(c, i->s[0], ROW_64), (uint64_t)i->offset);
+    whole_find(c, i, low, i->size, SG_LANES * i->size, rare);
+    return low;
+}
+
 bool some_steps(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef rare,
                 LLVMBasicBlockRef behind)
 {
     LLVMBuilderRef b = c->builder;
     const enum row_bits bits = access_bits(i);
-    const struct row_shape shape = shape_of(c, i->s[0], ROW_64);
-    if (!c->whole.rest || !bits || access_is_shared(i) || i->size < 4 || shape.kind != SHAPE_STEPS ||
-        shape.step != i->size || !whole_has_span(c, i, SG_LANES * i->size))
+    if (!c->whole.rest || i->size < 4 || !is_side_by_side(c, i) ||
+        (!access_is_shared(i) && !whole_has_span(c, i, SG_LANES * i->size)))
         return false;
     LLVMBasicBlockRef some = block_new(c, "some");
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, lanes, constant_32(c, 0), ""), behind, some);
     LLVMPositionBuilderAtEnd(b, some);
     const bool store = access_is_store(i);
     LLVMTypeRef row = bits == ROW_64 ? c->row64 : c->row32;
-    LLVMValueRef low = address_of(c, row_first_lane(c, i->s[0], ROW_64), (uint64_t)i->offset);
-    whole_find(c, i, low, i->size, SG_LANES * i->size, rare);
-    LLVMValueRef at = LLVMBuildIntToPtr(b, low, LLVMPointerType(row, 0), ""), which = lanes_spread(c, lanes, bits),
-                 align = constant_32(c, i->size);
+    LLVMValueRef low = find_some(c, i, lanes, rare), at = LLVMBuildIntToPtr(b, low, LLVMPointerType(row, 0), ""),
+                 which = lanes_spread(c, lanes, bits), align = constant_32(c, i->size);
     if (store) {
         LLVMValueRef s[4] = { row_read(c, i->s[1], bits), at, align, which };
         masked(c, "llvm.masked.store", row, LLVMVoidTypeInContext(c->context), s);
     } else {
         LLVMValueRef s[4] = { at, align, which, row_read(c, i->d | EXEC_BASE_FRAME, bits) };
         row_write(c, i->d, bits, masked(c, "llvm.masked.load", row, row, s));
+        note_read(c, i);
     }
     LLVMBuildBr(b, behind);
     return true;

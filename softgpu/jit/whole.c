@@ -27,12 +27,14 @@ static void load_shared(struct compiler *c)
 void whole_begin(struct compiler *c)
 {
     LLVMBuilderRef b = c->builder;
-    LLVMBasicBlockRef entry = LLVMGetInsertBlock(b), loop = block_new(c, "warp");
-    LLVMValueRef first = LLVMGetParam(c->function, 1);
+    LLVMBasicBlockRef loop = block_new(c, "warp");
+    LLVMValueRef first = LLVMGetParam(c->function, 1), end = LLVMGetParam(c->function, 2);
+    c->whole.over = block_new(c, "over");
     c->block = LLVMGetParam(c->function, 0);
     load_shared(c);
     LLVMValueRef warps = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, warps)), 8);
-    LLVMBuildBr(b, loop);
+    LLVMBasicBlockRef entry = LLVMGetInsertBlock(b);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, first, end, ""), loop, c->whole.over);
     LLVMPositionBuilderAtEnd(b, loop);
     c->whole.index = LLVMBuildPhi(b, c->i64, "");
     LLVMAddIncoming(c->whole.index, &first, &entry, 1);
@@ -49,9 +51,13 @@ void whole_end(struct compiler *c)
     LLVMPositionBuilderAtEnd(b, c->whole.next);
     LLVMValueRef more = address_of(c, c->whole.index, 1);
     LLVMAddIncoming(c->whole.index, &more, &c->whole.next, 1);
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, more, end, ""), loop, done);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, more, end, ""), loop, c->whole.over);
     LLVMPositionBuilderAtEnd(b, done);
     LLVMBuildRet(b, end);
+    c->whole.done = done;
+    LLVMPositionBuilderAtEnd(b, c->whole.over);
+    if (!c->phase.count)
+        LLVMBuildBr(b, done);
 }
 
 void whole_begin_warp(struct compiler *c)
