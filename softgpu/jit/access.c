@@ -386,7 +386,8 @@ static void poll(struct compiler *c)
     store_to(c, LLVMConstInt(c->i8, true, false), address_of(c, c->warp, offsetof(struct exec_warp, polled)), 1);
 }
 
-bool emit_access(struct compiler *c, const struct exec_insn *i)
+bool emit_access(struct compiler *c, const struct exec_insn *i,
+                 LLVMBasicBlockRef (*leave_to)(struct compiler *, uint32_t k))
 {
     const bool polls = i->flags & EXEC_POLL;
     if ((!access_bits(i) && !exec_is_global_vector(i)) || (polls && c->wish->whole))
@@ -408,7 +409,7 @@ bool emit_access(struct compiler *c, const struct exec_insn *i)
     /* Where lanes are known to be side by side, or in shared memory, what is left is a fault, as good as always. */
     const bool beside = is_side_by_side(c, i) && (!lanes || (done && access_is_shared(i))),
                ends = c->wish->whole && (beside || access_is_shared(i));
-    LLVMBasicBlockRef step = ends ? c->leave(c, (uint32_t)(i - c->wish->insns)) : block_new(c, "step");
+    LLVMBasicBlockRef step = ends ? leave_to(c, (uint32_t)(i - c->wish->insns)) : block_new(c, "step");
     LLVMPositionBuilderAtEnd(c->builder, rare);
     if (beside)
         LLVMBuildBr(c->builder, step);

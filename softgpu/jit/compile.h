@@ -147,8 +147,6 @@ struct compiler {
     unsigned seen;                    /* accesses that foretell where they are next */
     unsigned reaches;                 /* accesses that have a span of exec_block.reaches */
     bool failed;                      /* no memory */
-    /* emit.c: the block where the code ends: the interpreter goes on at the instruction. */
-    LLVMBasicBlockRef (*leave)(struct compiler *, uint32_t k);
 };
 
 static inline unsigned bucket_of(exec_source at) { return (unsigned)(at >> 2 ^ at >> 7) % ROW_BUCKETS; }
@@ -389,8 +387,9 @@ LLVMValueRef function_where(struct compiler *, const struct exec_insn *, LLVMVal
 /* exchanges.c: false: it is none, or not one that is known here. */
 bool emit_exchange(struct compiler *, const struct exec_insn *);
 
-/* access.c: false, as above. */
-bool emit_access(struct compiler *, const struct exec_insn *);
+/* access.c: false, as above. leave_to: as in run_emit(). */
+bool emit_access(struct compiler *, const struct exec_insn *,
+                 LLVMBasicBlockRef (*leave_to)(struct compiler *, uint32_t k));
 /* vectors.c: an access of exec_is_global_vector(), from or to where the two halves of the warp are side by side. all:
    the row is written in all lanes; else in those that take part. */
 void vector_load(struct compiler *, const struct exec_insn *, const LLVMValueRef *half, bool all);

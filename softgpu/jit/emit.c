@@ -298,8 +298,9 @@ static void emit_one(struct compiler *c, uint32_t k)
     if (c->wish->whole && !c->wish->phases && (access_is_shared(i) || atomic_is_known(i)))
         c->whole.refused = true; /* the next block wants it cleared */
     if (!emit_in_steps(c, k, leave_to, lanewise) && !lanewise(c, i) && !run_store_emit(c, i) &&
-        !emit_parameter(c, i) && !emit_access(c, i) && !emit_fixed(c, i) && !emit_local(c, i) && !emit_logic(c, i) &&
-        !emit_exchange(c, i) && !emit_atomic(c, i) && !emit_matrix(c, i) && !emit_fence(c, i) && !emit_function(c, i)) {
+        !emit_parameter(c, i) && !emit_access(c, i, leave_to) && !emit_fixed(c, i) && !emit_local(c, i) &&
+        !emit_logic(c, i) && !emit_exchange(c, i) && !emit_atomic(c, i) && !emit_matrix(c, i) && !emit_fence(c, i) &&
+        !emit_function(c, i)) {
         c->whole.refused = true; /* each warp would have to be set up */
         rows_step(c, i);
     }
@@ -418,7 +419,6 @@ static void find_targets(struct compiler *c)
 bool emit_region(struct compiler *c, const char *name)
 {
     const uint32_t count = c->wish->count;
-    c->leave = leave_to;
     begin(c, name);
     find_targets(c);
     rows_collect(c);
