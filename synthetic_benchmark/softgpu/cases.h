@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "warm.h"
+
 enum { BENCH_BUFFERS = 3, BENCH_NUMBERS = 2, BENCH_RUNS = 21 };
 enum bench_kind { BENCH_NONE, BENCH_FLOAT, BENCH_WORD, BENCH_BYTE };
 struct bench_buffer {
@@ -104,18 +106,14 @@ static int bench_sum(const struct bench_case *c, double *sum)
     return 0;
 }
 
-static double bench_clock(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static int bench_one(const struct bench_case *c)
 {
     double best = 1e9, cpu = 1e9, sum;
     if (form_prepare(c) || bench_fill(c))
         return -1;
+    for (const double begun = bench_clock(CLOCK_MONOTONIC); !bench_is_warm(begun);)
+        if (form_run(c))
+            return -1;
     for (int k = 0; k < BENCH_RUNS; k++) {
         const double wall_before = bench_clock(CLOCK_MONOTONIC), cpu_before = bench_clock(CLOCK_PROCESS_CPUTIME_ID);
         if (form_run(c))

@@ -6,7 +6,8 @@ OpenMP, and prints the ratios of their times.
 
 DIR holds cuda, opencl, openmp, cublas and openblas, as far as they could be built. The forms take turns in each round;
 of each the best time of all rounds counts. Where there is a compiler (libsoftgpu-jit.so), the software GPU runs once
-more with FLYT_SOFTGPU_JIT=on; a column says how many times faster that is. --old: the bin/ of another build, which
+more with FLYT_SOFTGPU_JIT=on, and is timed once its compiler has had some seconds, as that of PoCL has before it
+begins; a column says how many times faster that is. --old: the bin/ of another build, which
 takes turns with this one; then a column says how many times faster this one is. Exit status 1: a program failed, or
 two forms of a kernel disagree in their result.
 """
@@ -23,6 +24,8 @@ OURS = ("cuda", "jit", "old")
 PRODUCTS = {"cublas": "cuBLAS", "cublas_jit": "cuBLAS, compiled", "openblas": "OpenBLAS"}
 CASES = ["vector_add", "stencil", "collatz", "matmul", "nbody", "histogram", "black_scholes", "fma_chain", "reduction",
          "transpose", "grey"]
+# Seconds that a kernel runs before it is timed.
+WARM = {"jit": "1.5", "cublas_jit": "8"}
 # Results of floats differ by the order of sums.
 TOLERANCE = 1e-3
 
@@ -39,7 +42,7 @@ class Forms:
             place = os.path.abspath(self.options.old if form == "old" else self.options.bin)
             found.update(FLYT_SERVER="local:", LD_LIBRARY_PATH=os.path.join(place, "cudart"))
             if form in ("jit", "cublas_jit"):
-                found["FLYT_SOFTGPU_JIT"] = "on"
+                found.update(FLYT_SOFTGPU_JIT="on", BENCH_WARM=WARM[form])
             if self.options.cublas:
                 found["LD_LIBRARY_PATH"] += ":" + self.options.cublas
         return found

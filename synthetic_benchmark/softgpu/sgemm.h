@@ -6,15 +6,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Launches, of which the best counts: in the first ten the compiler of the software GPU is still at work. */
-enum { SGEMM_SIZE = 1024, SGEMM_ELEMENTS = SGEMM_SIZE * SGEMM_SIZE, SGEMM_LAUNCHES = 21 };
+#include "warm.h"
 
-static double sgemm_clock(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+/* Launches, of which the best counts. */
+enum { SGEMM_SIZE = 1024, SGEMM_ELEMENTS = SGEMM_SIZE * SGEMM_SIZE, SGEMM_LAUNCHES = 21 };
 
 static float *sgemm_matrix(unsigned seed)
 {
