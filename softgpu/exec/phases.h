@@ -42,7 +42,8 @@ bool exec_phases_start(struct exec_block *);
 /* Another turn of a block of which exec_phases.on holds: its warps are not set up. Where that does not hold any more
    behind it, all of them are, or have ended. */
 void exec_phases_turn(struct exec_block *);
-/* What the code calls where the interpreter has to do something: as exec_parted_begin. */
+/* The compiled code calls this before the interpreter has to run the warp. It sets the warp up: `lanes` go on, and the
+   other lanes stand before `others`. The fixed part of the frame (EXEC_CLEARED) keeps what the phases put there. */
 void exec_phases_begin(struct exec_warp *, uint32_t lanes, const struct exec_insn *others);
 
 #endif

@@ -112,6 +112,15 @@ LLVMValueRef vectors_join(struct compiler *c, LLVMValueRef *parts, unsigned coun
     return parts[0];
 }
 
+LLVMValueRef vector_part(struct compiler *c, LLVMValueRef vector, unsigned first, unsigned count)
+{
+    LLVMValueRef which[SG_LANES];
+    for (unsigned k = 0; k < count; k++)
+        which[k] = constant_32(c, first + k);
+    return LLVMBuildShuffleVector(c->builder, vector, LLVMGetUndef(LLVMTypeOf(vector)), LLVMConstVector(which, count),
+                                  "");
+}
+
 LLVMValueRef canonical(struct compiler *c, LLVMValueRef bits)
 {
     LLVMValueRef x = LLVMBuildBitCast(c->builder, bits, c->floats, "");

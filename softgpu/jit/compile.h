@@ -363,6 +363,8 @@ void begin_some(struct compiler *, LLVMValueRef lanes, LLVMBasicBlockRef rare, L
 void note_read(struct compiler *, const struct exec_insn *);
 /* Vectors of equal length, one behind the other; their number is a power of two, and they are overwritten. */
 LLVMValueRef vectors_join(struct compiler *, LLVMValueRef *, unsigned count);
+/* So many elements of a vector. */
+LLVMValueRef vector_part(struct compiler *, LLVMValueRef, unsigned first, unsigned count);
 /* A value in each lane, of 32 or 64 bits. */
 LLVMValueRef splat(struct compiler *, LLVMValueRef);
 /* Of f32: any NaN becomes 0x7fffffff. */
@@ -417,8 +419,8 @@ uint32_t bytes_emit(struct compiler *, uint32_t k, void (*emit)(struct compiler 
 
 /* gather.c: elements of so many bytes, each of which is at an offset of 32 bits behind `base`. */
 LLVMValueRef gather(struct compiler *, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes);
-/* What gather() gives, of all lanes, with code for words of 32 bits that lie in one line of the cache. The row's blocks
-   end where the builder stands. */
+/* Like gather(), for all lanes. Where all elements are words of 32 bits in one line of the cache, the code loads that
+   line once. The builder stands in another block afterwards. */
 LLVMValueRef gather_near(struct compiler *, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes);
 
 /* parameters.c: false: it is no load that is known to be of parameters. */

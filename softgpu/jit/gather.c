@@ -27,15 +27,6 @@ LLVMValueRef gather(struct compiler *c, LLVMValueRef base, LLVMValueRef offsets,
     return row;
 }
 
-/* Lanes first to first + count of a row. */
-static LLVMValueRef piece(struct compiler *c, LLVMValueRef row, unsigned first, unsigned count)
-{
-    LLVMValueRef which[SG_LANES];
-    for (unsigned l = 0; l < count; l++)
-        which[l] = constant_32(c, first + l);
-    return LLVMBuildShuffleVector(c->builder, row, LLVMGetUndef(LLVMTypeOf(row)), LLVMConstVector(which, count), "");
-}
-
 /* Of the words of one register those that its lanes name, by the processor's instruction of that name. */
 static LLVMValueRef permute(struct compiler *c, const char *name, LLVMValueRef words, LLVMValueRef which)
 {
@@ -52,15 +43,15 @@ static LLVMValueRef pick(struct compiler *c, LLVMValueRef line, LLVMValueRef whi
     LLVMValueRef part[SG_LANES];
     const unsigned each = c->wish->avx512 ? WORDS : WORDS / 2, parts = SG_LANES / each;
     for (unsigned k = 0; k < parts; k++) {
-        LLVMValueRef own = piece(c, which, k * each, each);
+        LLVMValueRef own = vector_part(c, which, k * each, each);
         if (c->wish->avx512) {
             part[k] = permute(c, "llvm.x86.avx512.permvar.si.512", line, own);
             continue;
         }
-        LLVMValueRef last = piece(c, splat(c, constant_32(c, each - 1)), 0, each),
+        LLVMValueRef last = vector_part(c, splat(c, constant_32(c, each - 1)), 0, each),
                      upper = LLVMBuildICmp(b, LLVMIntUGT, own, last, "");
-        part[k] = LLVMBuildSelect(b, upper, permute(c, "llvm.x86.avx2.permd", piece(c, line, each, each), own),
-                                  permute(c, "llvm.x86.avx2.permd", piece(c, line, 0, each), own), "");
+        part[k] = LLVMBuildSelect(b, upper, permute(c, "llvm.x86.avx2.permd", vector_part(c, line, each, each), own),
+                                  permute(c, "llvm.x86.avx2.permd", vector_part(c, line, 0, each), own), "");
     }
     return vectors_join(c, part, parts);
 }

@@ -161,7 +161,8 @@ static LLVMValueRef find_shared(struct compiler *c, const struct exec_insn *i, i
     return shared_address(c, offset);
 }
 
-/* Goes on where these lanes are, side by side. Lane 0 must be there in any case. */
+/* Words that lie side by side: goes on where those of these lanes and that of lane 0 are in shared memory. Returns
+   where lane 0's is. */
 static LLVMValueRef find_shared_some(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes,
                                      LLVMBasicBlockRef rare)
 {

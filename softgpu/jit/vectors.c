@@ -42,15 +42,6 @@ void vectors_to_rows(struct compiler *c, LLVMValueRef *vectors, unsigned lanes, 
     rows[3] = pick(c, zu, zu2, lasts);
 }
 
-/* So many elements of a vector. */
-static LLVMValueRef part_of(struct compiler *c, LLVMValueRef row, unsigned first, unsigned count)
-{
-    LLVMValueRef which[SG_LANES];
-    for (unsigned k = 0; k < count; k++)
-        which[k] = constant_32(c, first + k);
-    return LLVMBuildShuffleVector(c->builder, row, LLVMGetUndef(LLVMTypeOf(row)), LLVMConstVector(which, count), "");
-}
-
 /* Where the lane's vector is. */
 static LLVMValueRef lane_at(struct compiler *c, const LLVMValueRef *half, unsigned lane, unsigned bytes)
 {
@@ -146,6 +137,6 @@ void vector_store(struct compiler *c, const struct exec_insn *i, const LLVMValue
         by[3] = pick(c, xy_high, zu_high, lasts);
     }
     for (unsigned l = 0; l < SG_LANES; l += PIECE / bytes) /* a block of four lanes is as many vectors as elements */
-        store_piece(c, part_of(c, by[l % BLOCK * bytes / PIECE], l / BLOCK * BLOCK, BLOCK), lane_at(c, half, l, bytes),
-                    bytes);
+        store_piece(c, vector_part(c, by[l % BLOCK * bytes / PIECE], l / BLOCK * BLOCK, BLOCK),
+                    lane_at(c, half, l, bytes), bytes);
 }
