@@ -33,9 +33,10 @@ struct sg_jit_region;
    the others wait. */
 typedef const struct exec_insn *sg_jit_code(struct exec_warp *);
 /* For a block, whose warps from `first` to before `end` are full, and begin. Returns the first that has not come to its
-   end, but stands before w->pc, or has failed; `end`: there is none. With phases, exec_phases says where warps begin,
-   and then where they are: `end` if no warp can go on without the machine. */
-typedef uint64_t sg_jit_whole(struct exec_block *, uint64_t first, uint64_t end);
+   end, but stands before w->pc, or has failed; `end`: there is none. Then the block becomes the next one in x, up to
+   `more` times, of which warps from 0 to before `end` begin; its ctaid says where that ends. With phases, exec_phases
+   says where warps begin, and then where they are: `end` if no warp can go on without the machine; more is not used. */
+typedef uint64_t sg_jit_whole(struct exec_block *, uint64_t first, uint64_t end, uint64_t more);
 
 /* Numbers of instructions, ascending. */
 enum { SG_JIT_PLACES = 256 };

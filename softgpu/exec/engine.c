@@ -330,13 +330,16 @@ static sg_grid *fail_grids(sg_engine *e, sg_grid *root, int error)
 static enum exec_turn run_turns(struct exec_block *b, struct exec_range claimed, uint64_t *done)
 {
     exec_whole_turn(b);
+    b->behind = 0;
     enum exec_turn turn = b->cluster ? exec_cluster_turn(b->cluster) : exec_block_turn(b);
-    for (*done = 0; turn == EXEC_TURN_DONE && *done < claimed.count; ++*done) {
+    for (*done = 0; turn == EXEC_TURN_DONE && *done < claimed.count;) {
         if (b->stream || b->buffers || b->errors || atomic_load_explicit(&b->grid->error, memory_order_relaxed))
             break;
         b->index = claimed.first + *done;
+        b->behind = claimed.count - *done - 1;
         b->fresh = true;
         turn = exec_block_turn(b);
+        *done = claimed.count - b->behind;
     }
     return turn;
 }

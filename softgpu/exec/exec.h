@@ -310,6 +310,7 @@ struct exec_block {
     uint32_t ctaid[3];
     unsigned sm;
     bool fresh;                       /* not set up yet */
+    uint64_t behind;                  /* blocks behind it that its host thread may begin in the same turn */
     uint32_t stopped;                 /* how often, of late, warps did not run through */
     bool clean;                       /* only code for whole blocks has run in it since whole.c made it ready */
     struct exec_span spans[EXEC_SPANS], /* what accesses of such code have found in this turn of the host thread */

@@ -28,7 +28,7 @@
 enum { RESIDENT_GRIDS = 128 };        /* of a device: CUDA's table for compute capability 7.5 and later */
 /* CLAIM_MOST: blocks. LONG, SHORT: nanoseconds. A grid's last blocks are for all threads: each claims a fraction of
    what is left. */
-enum { CLAIM_MOST = 64, CLAIM_LONG = 50000, CLAIM_SHORT = 20000, CLAIM_FRACTION = 4 };
+enum { CLAIM_MOST = 1024, CLAIM_LONG = 50000, CLAIM_SHORT = 20000, CLAIM_FRACTION = 4 };
 
 unsigned exec_blocks_that_fit(const struct sg_limits *l, const struct exec_sm *sm, unsigned threads,
                                 unsigned registers, size_t shared)

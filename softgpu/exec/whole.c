@@ -69,6 +69,24 @@ void exec_whole_count(struct exec_block *b)
         exec_instructions_add(&b->warps[i]);
 }
 
+/* The code has run so many blocks behind the block, and stands in the last one. */
+static void go_on(struct exec_block *b, uint32_t blocks)
+{
+    b->index += blocks;
+    b->behind -= blocks;
+    if (blocks) {
+        b->live_threads = b->grid->threads_per_block;
+        b->live_warps = b->warp_count;
+    }
+}
+
+/* Blocks that the code may run behind the block. */
+static uint64_t blocks_behind(const struct exec_block *b, uint32_t full)
+{
+    const uint64_t in_line = b->grid->launch.grid[0] - 1 - b->ctaid[0];
+    return full < b->warp_count ? 0 : b->behind < in_line ? b->behind : in_line;
+}
+
 uint32_t exec_whole_run(struct exec_block *b, uint32_t *started)
 {
     sg_jit_whole *code = exec_region_whole(b->grid->whole, b->grid->entry, b->warps[0].in_line);
@@ -78,8 +96,11 @@ uint32_t exec_whole_run(struct exec_block *b, uint32_t *started)
         return 0;
     uint32_t i = 0;
     for (;; i++) {
-        const uint32_t first = i;
-        i = first < full ? (uint32_t)code(b, first, full) : full;
+        const uint32_t place = b->ctaid[0];
+        uint32_t first = i;
+        i = first < full ? (uint32_t)code(b, first, full, blocks_behind(b, full)) : full;
+        go_on(b, b->ctaid[0] - place);
+        first = b->ctaid[0] == place ? first : 0;
         b->live_threads -= (i - first) * SG_LANES;
         b->live_warps -= i - first;
         if (i == full || !part(&b->warps[i]))

@@ -8,8 +8,9 @@
 struct exec_region *exec_whole_of(const sg_grid *);
 /* A host thread begins a turn with the block. */
 void exec_whole_turn(struct exec_block *);
-/* Runs full warps of a block that begins, in their order, until one has something to do that its turns must do.
-   Returns how many warps have come to their end; *started: how many have begun: these, or one more. */
+/* Runs full warps of a block that begins, in their order, until one has something to do that its turns must do. If none
+   has, the block may become one of those behind it (exec_block.behind), of which the same holds. Returns how many warps
+   of the last one have come to their end; *started: how many have begun: these, or one more. */
 uint32_t exec_whole_run(struct exec_block *, uint32_t *started);
 
 /* Each warp gets the frame of the entry, and no groups. false: no host memory. */

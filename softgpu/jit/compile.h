@@ -2,6 +2,7 @@
  * compile.h: the inside of the compiler. Which file does what:
  *
  *   whole.c       code for whole blocks: the loop around warps, and what is the same for all of them
+ *   ranges.c      checks that hold for all warps of a block, and are made once
  *   phases.c      and where there are barriers, the phases between them
  *   library.c     LLVM itself: optimising, machine code in memory that is never writable and executable at once
  *   region.c      which instructions belong to a region
@@ -84,10 +85,14 @@ struct row_variable {
 enum { ROW_BUCKETS = 256 };
 
 /* Of code for whole blocks: the number of the warp; the block in which the next one has its turn; values that all warps
-   share; which accesses have a span (exec_block.spans). */
+   share; the block's place in x, and those of the first and the last block, which are known before; how many blocks are
+   left; which accesses have a span (exec_block.spans). */
 struct whole_code {
-    LLVMValueRef index, params, shared[EXEC_ROW_COUNT];
+    LLVMValueRef index, params, shared[EXEC_ROW_COUNT], place, first_place, last_place, left;
+    LLVMBasicBlockRef block;          /* where each block begins */
     LLVMBasicBlockRef next, over, done; /* over: all have had theirs; done: the code ends */
+    LLVMValueRef proved;              /* the answer of ranges.c for the blocks */
+    LLVMValueRef ahead;               /* bytes from an access to what the blocks behind this one touch */
     struct { const struct exec_insn *access; unsigned bytes; } spans[EXEC_SPANS];
     unsigned span_count;
     /* While the code is written behind a branch that has led lanes to their end: those that go on, and that end. Or
@@ -208,7 +213,7 @@ void whole_forget_warp(struct compiler *);
 /* The code ends in this warp. */
 void whole_return(struct compiler *);
 /* Lane 0 of a row of special registers that is the same for all warps; NULL: it is none of these. */
-LLVMValueRef whole_special(const struct compiler *, exec_source);
+LLVMValueRef whole_special(struct compiler *, exec_source);
 /* Goes on where the access may touch so many bytes at the address, and it is aligned; in `rare` where not. false: there
    are no spans left, or this is no such code, and nothing was written. */
 bool whole_find(struct compiler *, const struct exec_insn *, LLVMValueRef address, unsigned align, unsigned bytes,
@@ -307,6 +312,23 @@ void shapes_end(struct compiler *, uint32_t k);
 /* Writes the code of an instruction for lane 0, if that says all. leave_to, lanewise: as in run_emit(). */
 bool emit_in_steps(struct compiler *, uint32_t k, LLVMBasicBlockRef (*leave_to)(struct compiler *, uint32_t k),
                    bool (*lanewise)(struct compiler *, const struct exec_insn *));
+
+/* ranges.c, for code for whole blocks. Before the loop around warps, of which these are to run: */
+void ranges_begin(struct compiler *, LLVMValueRef first, LLVMValueRef end);
+/* Goes on in `right` where it is known for all warps that the address is a multiple of `align`, and is in the span that
+   is so many bytes behind the beginning of exec_block. */
+void ranges_inside(struct compiler *, LLVMValueRef address, unsigned align, size_t span, LLVMBasicBlockRef right);
+/* Goes on in `right` where it is known for all warps that the number, which is one of 32 bits that was extended to 64,
+   and the one `apart` from it are numbers of 32 bits. In other code than that for whole blocks, goes on where it is. */
+void ranges_fits(struct compiler *, LLVMValueRef first, int64_t apart, bool sign, LLVMBasicBlockRef right);
+/* The place of lane 0 in its block, which is at this address. axis: 0 to 2. */
+LLVMValueRef ranges_thread(struct compiler *, LLVMValueRef at, unsigned axis);
+/* The place of the block in x. */
+LLVMValueRef ranges_block(struct compiler *);
+/* What is loaded never changes while the code runs. */
+void ranges_invariant(const struct compiler *, LLVMValueRef load);
+/* Once the code is written, and rows are values. */
+void ranges_answer(struct compiler *);
 
 /* places.c */
 /* Fills the places of the region. false: it has too many. */

@@ -190,6 +190,7 @@ static bool load_parameter(struct compiler *c, const struct exec_insn *i)
         params = load_from(c, c->i64, address_of(c, grid, offsetof(struct sg_grid, params)), 8);
     }
     LLVMValueRef value = load_from(c, i->size == 8 ? c->i64 : c->i32, address_of(c, params, (uint64_t)i->offset), 1);
+    ranges_invariant(c, value);
     row_put(c, i, i->d, i->size == 8 ? ROW_64 : ROW_32, splat(c, value));
     return true;
 }
@@ -394,8 +395,8 @@ static void begin(struct compiler *c, const char *name)
 {
     LLVMTypeRef step[3] = { c->i64, c->i64, c->i32 };
     c->step_type = LLVMFunctionType(c->i8, step, 3, false);
-    LLVMTypeRef whole[3] = { c->i64, c->i64, c->i64 };
-    c->function = LLVMAddFunction(c->module, name, LLVMFunctionType(c->i64, whole, c->wish->whole ? 3 : 1, false));
+    LLVMTypeRef whole[4] = { c->i64, c->i64, c->i64, c->i64 };
+    c->function = LLVMAddFunction(c->module, name, LLVMFunctionType(c->i64, whole, c->wish->whole ? 4 : 1, false));
     build_begin(c);
     LLVMPositionBuilderAtEnd(c->builder, block_new(c, "begin"));
     if (c->wish->whole) {

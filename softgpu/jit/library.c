@@ -20,7 +20,8 @@
 #include "softgpu/exec/jit.h"
 
 /* mem2reg makes vector registers of rows; the rest takes out what the walk over instructions repeats. */
-static const char passes[] = "mem2reg,instcombine,early-cse,simplifycfg,loop-mssa(licm),early-cse,instcombine,"
+static const char first_passes[] = "mem2reg,early-cse",
+                  passes[] = "mem2reg,instcombine,early-cse,simplifycfg,loop-mssa(licm),early-cse,instcombine,"
                              "simplifycfg";
 
 /* Instructions of a function: each region looks at all of them, to learn which registers are still read. */
@@ -111,7 +112,10 @@ static bool optimise(struct compiler *c, char *why, size_t size)
     }
     LLVMDisposeMessage(message);
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    bool bad = failed(LLVMRunPasses(c->module, passes, library.machine, options), why, size);
+    bool bad = c->wish->whole && failed(LLVMRunPasses(c->module, first_passes, library.machine, options), why, size);
+    if (c->wish->whole && !bad)
+        ranges_answer(c);
+    bad = bad || failed(LLVMRunPasses(c->module, passes, library.machine, options), why, size);
     LLVMDisposePassBuilderOptions(options);
     return !bad;
 }

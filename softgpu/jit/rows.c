@@ -352,6 +352,17 @@ static LLVMValueRef constant_row(const struct compiler *c, exec_source at, enum 
     return LLVMConstVector(values, SG_LANES);
 }
 
+/* Lane 0 of a row of the warp. */
+static LLVMValueRef first_special(struct compiler *c, exec_source at, LLVMTypeRef type)
+{
+    const exec_source thread = offsetof(struct exec_warp, special) + EXEC_ROW_TID * sizeof(uint32_t[SG_LANES]),
+                      axis = ((at & ~(exec_source)3) - thread) / sizeof(uint32_t[SG_LANES]);
+    LLVMValueRef same = whole_special(c, at), place = same ? NULL : place_of(c, at);
+    if (same)
+        return same;
+    return c->wish->whole && axis < 3 ? ranges_thread(c, place, (unsigned)axis) : load_from(c, type, place, 4);
+}
+
 LLVMValueRef row_first_lane(struct compiler *c, exec_source at, enum row_bits bits)
 {
     LLVMTypeRef type = bits == ROW_64 ? c->i64 : c->i32;
@@ -359,7 +370,7 @@ LLVMValueRef row_first_lane(struct compiler *c, exec_source at, enum row_bits bi
     if ((at & 3) == EXEC_BASE_ABSOLUTE)
         return bits == ROW_64 ? constant_64(c, *(const uint64_t *)cells) : constant_32(c, *(const uint32_t *)cells);
     if ((at & 3) == EXEC_BASE_WARP)
-        return whole_special(c, at) ? whole_special(c, at) : load_from(c, type, place_of(c, at), 4);
+        return first_special(c, at, type);
     return LLVMBuildLoad2(c->builder, type, find(c, at, bits)->first, "");
 }
 

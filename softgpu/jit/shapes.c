@@ -464,9 +464,10 @@ static void check_range(struct compiler *c, uint32_t k, const struct exec_insn *
         return;
     LLVMValueRef first = LLVMBuildCast(b, sign ? LLVMSExt : LLVMZExt, row_first_lane(c, at, ROW_32), c->i64, ""),
                  last = address_of(c, first, (uint64_t)product(step, SG_LANES - 1));
+    LLVMBasicBlockRef right = block_new(c, "right");
+    ranges_fits(c, first, product(step, SG_LANES - 1), sign, right);
     LLVMValueRef low = LLVMBuildTrunc(b, last, c->i32, ""), again = LLVMBuildCast(b, sign ? LLVMSExt : LLVMZExt, low,
                                                                                   c->i64, "");
-    LLVMBasicBlockRef right = block_new(c, "right");
     branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, last, again, ""), right, leave_to(c, k));
     LLVMPositionBuilderAtEnd(b, right);
 }

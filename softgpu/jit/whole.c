@@ -5,6 +5,9 @@
  */
 #include "softgpu/jit/compile.h"
 
+/* Bytes of a row that two blocks have, of one line of threads and 32 bits each. */
+enum { AHEAD = 256 };
+
 static LLVMValueRef member_32(struct compiler *c, LLVMValueRef base, size_t offset)
 {
     return load_from(c, c->i32, address_of(c, base, offset), 4);
@@ -24,6 +27,41 @@ static void load_shared(struct compiler *c)
     }
 }
 
+/* Where each block begins, of those that are side by side in x. Returns the first warp's number. */
+static LLVMValueRef begin_block(struct compiler *c, LLVMValueRef first)
+{
+    struct whole_code *w = &c->whole;
+    LLVMBuilderRef b = c->builder;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
+    w->block = block_new(c, "block");
+    LLVMBuildBr(b, w->block);
+    LLVMPositionBuilderAtEnd(b, w->block);
+    LLVMValueRef warp = LLVMBuildPhi(b, c->i64, ""), more = LLVMGetParam(c->function, 3);
+    w->place = LLVMBuildPhi(b, c->i32, "");
+    w->left = LLVMBuildPhi(b, c->i64, "");
+    LLVMAddIncoming(warp, &first, &before, 1);
+    LLVMAddIncoming(w->place, &w->first_place, &before, 1);
+    LLVMAddIncoming(w->left, &more, &before, 1);
+    return warp;
+}
+
+/* All warps have had their turn: the next block has its own, if there is one. */
+static void end_block(struct compiler *c, LLVMValueRef warp)
+{
+    struct whole_code *w = &c->whole;
+    LLVMBuilderRef b = c->builder;
+    LLVMBasicBlockRef another = block_new(c, "another");
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, w->left, constant_64(c, 0), ""), w->done, another);
+    LLVMPositionBuilderAtEnd(b, another);
+    LLVMValueRef none = constant_64(c, 0), left = address_of(c, w->left, UINT64_MAX),
+                 place = LLVMBuildAdd(b, w->place, constant_32(c, 1), "");
+    store_to(c, place, address_of(c, c->block, offsetof(struct exec_block, ctaid)), 4);
+    LLVMAddIncoming(warp, &none, &another, 1);
+    LLVMAddIncoming(w->place, &place, &another, 1);
+    LLVMAddIncoming(w->left, &left, &another, 1);
+    LLVMBuildBr(b, w->block);
+}
+
 void whole_begin(struct compiler *c)
 {
     LLVMBuilderRef b = c->builder;
@@ -33,6 +71,14 @@ void whole_begin(struct compiler *c)
     c->block = LLVMGetParam(c->function, 0);
     load_shared(c);
     LLVMValueRef warps = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, warps)), 8);
+    LLVMValueRef more = LLVMBuildTrunc(b, LLVMGetParam(c->function, 3), c->i32, "");
+    c->whole.first_place = c->whole.shared[EXEC_ROW_CTAID];
+    c->whole.last_place = LLVMBuildAdd(b, c->whole.first_place, more, "");
+    ranges_begin(c, first, end);
+    LLVMValueRef rows = LLVMBuildICmp(b, LLVMIntEQ, c->whole.shared[EXEC_ROW_NTID], constant_32(c, SG_LANES), "");
+    c->whole.ahead = LLVMBuildSelect(b, rows, constant_64(c, AHEAD), constant_64(c, 0), "");
+    if (!c->wish->phases)
+        first = begin_block(c, first);
     LLVMBasicBlockRef entry = LLVMGetInsertBlock(b);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, first, end, ""), loop, c->whole.over);
     LLVMPositionBuilderAtEnd(b, loop);
@@ -56,8 +102,8 @@ void whole_end(struct compiler *c)
     LLVMBuildRet(b, end);
     c->whole.done = done;
     LLVMPositionBuilderAtEnd(b, c->whole.over);
-    if (!c->phase.count)
-        LLVMBuildBr(b, done);
+    if (!c->wish->phases)
+        end_block(c, LLVMGetFirstInstruction(c->whole.block));
 }
 
 void whole_begin_warp(struct compiler *c)
@@ -79,12 +125,14 @@ void whole_forget_warp(struct compiler *c)
 
 void whole_return(struct compiler *c) { LLVMBuildRet(c->builder, c->whole.index); }
 
-LLVMValueRef whole_special(const struct compiler *c, exec_source at)
+LLVMValueRef whole_special(struct compiler *c, exec_source at)
 {
     const exec_source first = offsetof(struct exec_warp, special), place = at & ~(exec_source)3,
                       row = (place - first) / sizeof(uint32_t[SG_LANES]);
     const bool special = (at & 3) == EXEC_BASE_WARP && place >= first && row < EXEC_ROW_COUNT;
-    return c->wish->whole && special ? c->whole.shared[row] : NULL;
+    if (!c->wish->whole || !special)
+        return NULL;
+    return row == EXEC_ROW_CTAID && c->whole.place ? ranges_block(c) : c->whole.shared[row];
 }
 
 /* The number of the access's span; EXEC_SPANS: it has none. */
@@ -127,7 +175,9 @@ bool whole_find(struct compiler *c, const struct exec_insn *i, LLVMValueRef addr
         return false;
     LLVMBasicBlockRef aligned = block_new(c, "aligned"), outside = block_new(c, "outside"),
                       right = block_new(c, "right");
-    LLVMValueRef at = address_of(c, c->block, offsetof(struct exec_block, spans) + span * sizeof(struct exec_span)),
+    const size_t place = offsetof(struct exec_block, spans) + span * sizeof(struct exec_span);
+    ranges_inside(c, address, align, place, right);
+    LLVMValueRef at = address_of(c, c->block, place),
                  odd = LLVMBuildAnd(b, address, constant_64(c, align - 1), "");
     branch_mostly(c, LLVMBuildICmp(b, LLVMIntEQ, odd, constant_64(c, 0), ""), aligned, rare);
     LLVMPositionBuilderAtEnd(b, aligned);
