@@ -11,7 +11,7 @@ SG_INLINE float div_approx(float a, float b)
     return size > 0x1p126f && size < INFINITY ? a * __builtin_copysignf(0.0f, b) : a / b;
 }
 
-SG_INLINE float lane(enum sg_approx function, float x, float y)
+SG_INLINE float lane(enum sg_approx function, float x, float y, bool ftz)
 {
     switch (function) {
     case SG_APPROX_DIV:      return div_approx(x, y);
@@ -22,7 +22,7 @@ SG_INLINE float lane(enum sg_approx function, float x, float y)
     case SG_APPROX_SIN:      return elementary_sine(x, 0);
     case SG_APPROX_COS:      return elementary_sine(x, 1);
     case SG_APPROX_LG2:      return elementary_lg2(x);
-    case SG_APPROX_EX2:      return (float)elementary_ex2(x);
+    case SG_APPROX_EX2:      return elementary_ex2_f32(x, ftz);
     default:                 return elementary_tanh(x);
     }
 }
@@ -41,7 +41,7 @@ SG_INLINE void approx_rows(const struct sg_rows *r, enum sg_approx function, boo
             kept[i] = a[i];
             far |= (uint32_t)(__builtin_fabsf(x) > ELEMENTARY_CIRCLE);
         }
-        d[i] = store_f32(lane(function, x, y), ftz, false);
+        d[i] = store_f32(lane(function, x, y, ftz), ftz, false);
     }
     for (unsigned i = 0; circle && far && i < SG_LANES; i++) {
         const float x = load_f32(kept[i], ftz);

@@ -1,9 +1,11 @@
 /*
- * elementary.h: 2^x, log2, sine, cosine and tanh of an f32, in double.
+ * elementary.h: 2^x, log2, sine, cosine and tanh of an f32, in double, and 2^x also in float.
  *
- * Each is a reduction and a polynomial, without tables or branches, so that loops over lanes vectorise; errors are
- * below 2^-35 relative to the result, so that rounded to f32 nearly every value is the nearest, and PTX's bounds for
+ * Each is a reduction and a polynomial, without tables or branches, so that loops over lanes vectorise; errors in double
+ * are below 2^-35 relative to the result, so that rounded to f32 nearly every value is the nearest, and PTX's bounds for
  * .approx (2^-22 and wider) hold with room. NaN gives NaN everywhere.
+ *
+ * The compiler does the same operations in the same order (softgpu/jit/elementary.c): a change here is one there.
  */
 #ifndef SOFTGPU_ALU_ELEMENTARY_H
 #define SOFTGPU_ALU_ELEMENTARY_H
@@ -12,6 +14,14 @@
 
 /* Added to a double below 2^51 and taken away again, it rounds to an integer, which it leaves in the low bits. */
 #define TO_INTEGER 0x1.8p52
+
+/* 2^f is 1 + f * (EX2_1 + f * (EX2_2 + ...)) from -1/2 to 1/2 */
+#define ELEMENTARY_EX2_1 0x1.62e43p-1f
+#define ELEMENTARY_EX2_2 0x1.ebfbdcp-3f
+#define ELEMENTARY_EX2_3 0x1.c6af7cp-5f
+#define ELEMENTARY_EX2_4 0x1.3b2dep-7f
+#define ELEMENTARY_EX2_5 0x1.5f082ep-10f
+#define ELEMENTARY_EX2_6 0x1.416b52p-13f
 
 /* 2^x; below 2^-200 and above 2^200 these stand for what f32 rounds to 0 and infinity */
 SG_INLINE double elementary_ex2(double x)
@@ -22,6 +32,29 @@ SG_INLINE double elementary_ex2(double x)
     const double p = 1.0 + f * (1.0 + f * (1.0 / 2 + f * (1.0 / 6 + f * (1.0 / 24 + f * (1.0 / 120 + f * (1.0 / 720 +
                      f * (1.0 / 5040 + f * (1.0 / 40320 + f * (1.0 / 362880)))))))));
     return p * scale;
+}
+
+/* 2^x with an error below 0.8 units in the last place. With ftz, what is below the least normal number is 0. */
+#define TO_INTEGER_F32 0x1.8p23f
+SG_INLINE float elementary_ex2_f32(float x, bool ftz)
+{
+    const float within = ftz ? x : x > 160.0f ? 160.0f : x < -160.0f ? -160.0f : x;
+    const float shifted = within + TO_INTEGER_F32, f = within - (shifted - TO_INTEGER_F32);
+    const uint32_t exponent = float_bits(shifted);    /* its low bits are the integer */
+    float p = ELEMENTARY_EX2_6;
+    p = fma_f32(p, f, ELEMENTARY_EX2_5, SG_RN);
+    p = fma_f32(p, f, ELEMENTARY_EX2_4, SG_RN);
+    p = fma_f32(p, f, ELEMENTARY_EX2_3, SG_RN);
+    p = fma_f32(p, f, ELEMENTARY_EX2_2, SG_RN);
+    p = fma_f32(p, f, ELEMENTARY_EX2_1, SG_RN);
+    p = fma_f32(p, f, 1.0f, SG_RN);
+    if (ftz) {
+        const float y = bits_float(float_bits(p) + (exponent << 23));
+        return x < -126.0f ? 0.0f : x < 128.0f ? y : x + INFINITY;
+    }
+    /* a power of two in two factors, so that only the second product rounds */
+    const uint32_t half = (uint32_t)((int32_t)(exponent - float_bits(TO_INTEGER_F32)) >> 1);
+    return p * bits_float((half + 127) << 23) * bits_float((exponent - half + 127) << 23);
 }
 
 /* log2 of a positive, finite, normal x */
