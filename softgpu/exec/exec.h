@@ -110,6 +110,7 @@ struct exec_insn {
     uint8_t flags;
     uint8_t straight;                 /* enum exec_straight */
     uint8_t known;                    /* enum exec_straight: what a compiler knows it as, under a guard or not */
+    uint8_t detail;                   /* of some of these: straight.h */
 };
 enum {
     EXEC_ADDRESS_32 = 1,              /* the address register has 32-bit cells */

@@ -165,7 +165,7 @@ int decode_arithmetic(struct exec_decoder *d)
                                                      : EXEC_STRAIGHT_NONE;
     const uint8_t combination = combination_of(d);
     n.kind |= combination;
-    n.known = otherwise == EXEC_STRAIGHT_NONE ? EXEC_STRAIGHT_ALU : exec_straight_of(in, otherwise);
+    n.known = otherwise == EXEC_STRAIGHT_NONE ? EXEC_STRAIGHT_ALU : exec_straight_of(in, otherwise, &n.detail);
     n.straight = n.known < EXEC_STRAIGHT_COMPILED && !combination ? n.known : otherwise;
     if (!resize)
         return decode_put_guarded(d, n);

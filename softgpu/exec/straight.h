@@ -95,7 +95,23 @@ enum exec_straight {
     EXEC_STRAIGHT_RNI_F32, EXEC_STRAIGHT_RZI_F32, EXEC_STRAIGHT_RMI_F32, EXEC_STRAIGHT_RPI_F32,
     EXEC_STRAIGHT_CVT_F32_F16, EXEC_STRAIGHT_CVT_F16_F32,
     EXEC_STRAIGHT_DIV_U32, EXEC_STRAIGHT_DIV_S32, EXEC_STRAIGHT_REM_U32, EXEC_STRAIGHT_REM_S32,
+    /* of these `detail` says more: an exec_approx; an exec_round, and EXEC_ROUNDED_...; an exec_round */
+    EXEC_STRAIGHT_APPROX_F32, EXEC_STRAIGHT_APPROX_2_F32, EXEC_STRAIGHT_APPROX_F64,
+    EXEC_STRAIGHT_ROUNDED_2_F32, EXEC_STRAIGHT_ROUNDED_3_F32,
+    EXEC_STRAIGHT_INTEGRAL_F64, EXEC_STRAIGHT_F64_TO_S32, EXEC_STRAIGHT_F64_TO_U32,
     EXEC_STRAIGHT_COUNT
+};
+
+/* Functions that PTX only promises a bound of the error for; of f32 also with EXEC_APPROX_FTZ. */
+enum exec_approx {
+    EXEC_APPROX_EX2, EXEC_APPROX_LG2, EXEC_APPROX_SIN, EXEC_APPROX_COS, EXEC_APPROX_TANH, EXEC_APPROX_DIV,
+    EXEC_APPROX_RCP_FTZ_F64, EXEC_APPROX_RSQRT_F64, EXEC_APPROX_RSQRT_FTZ_F64,
+    EXEC_APPROX_FTZ = 16
+};
+enum exec_round { EXEC_ROUND_NEAREST, EXEC_ROUND_ZERO, EXEC_ROUND_DOWN, EXEC_ROUND_UP, EXEC_ROUND = 3 };
+enum {
+    EXEC_ROUNDED_ADD = 0, EXEC_ROUNDED_SUB = 4, EXEC_ROUNDED_MUL = 8, EXEC_ROUNDED_FMA = 12, EXEC_ROUNDED = 12,
+    EXEC_ROUNDED_FTZ = 16, EXEC_ROUNDED_SAT = 32
 };
 
 /* `kind` of EXEC_STRAIGHT_REGION. INSIDE: where a warp comes in that has halted; other code goes on over it. */
@@ -138,8 +154,8 @@ enum { EXEC_TILES_STORE = 1, EXEC_TILES_TRANSPOSED = 2 };
 
 struct exec_straight_handler { exec_handler *run; };
 
-/* For an instruction of PTX that became the insn with that handler, of softgpu/alu: which it is. */
-uint8_t exec_straight_of(const struct ptx_instruction *, uint8_t otherwise);
+/* For an instruction of PTX that became the insn with that handler, of softgpu/alu: which it is, and its `detail`. */
+uint8_t exec_straight_of(const struct ptx_instruction *, uint8_t otherwise, uint8_t *detail);
 /* Of a decoded function, with `straight` set: hands the instructions to the handler. */
 void exec_straighten(struct exec_insn *, uint32_t count);
 

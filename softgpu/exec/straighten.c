@@ -12,6 +12,8 @@
 SG_CLONE_DECLARE(const struct exec_fused, exec_fused);
 SG_CLONE_DECLARE(const struct exec_straight_handler, exec_straight);
 
+_Static_assert(EXEC_STRAIGHT_COUNT <= UINT8_MAX + 1, "exec_insn.known has 8 bits");
+
 const struct exec_fused *exec_fused_best(void)
 {
     static const struct exec_fused *const tables[] = SG_CLONE_ADDRESSES(exec_fused);
@@ -156,6 +158,25 @@ static const struct { const char *text; uint8_t operation; } operations[] = {
     { "rem.u32", EXEC_STRAIGHT_REM_U32 },             { "rem.s32", EXEC_STRAIGHT_REM_S32 },
 };
 
+static const struct { const char *text; uint8_t operation, detail; } detailed[] = {
+#define APPROX(text, function) \
+    { text ".approx.f32", EXEC_STRAIGHT_APPROX_F32, function }, \
+    { text ".approx.ftz.f32", EXEC_STRAIGHT_APPROX_F32, function | EXEC_APPROX_FTZ }
+    APPROX("ex2", EXEC_APPROX_EX2), APPROX("lg2", EXEC_APPROX_LG2), APPROX("sin", EXEC_APPROX_SIN),
+    APPROX("cos", EXEC_APPROX_COS), { "tanh.approx.f32", EXEC_STRAIGHT_APPROX_F32, EXEC_APPROX_TANH },
+    { "div.approx.f32", EXEC_STRAIGHT_APPROX_2_F32, EXEC_APPROX_DIV },
+    { "div.approx.ftz.f32", EXEC_STRAIGHT_APPROX_2_F32, EXEC_APPROX_DIV | EXEC_APPROX_FTZ },
+    { "rcp.approx.ftz.f64", EXEC_STRAIGHT_APPROX_F64, EXEC_APPROX_RCP_FTZ_F64 },
+    { "rsqrt.approx.f64", EXEC_STRAIGHT_APPROX_F64, EXEC_APPROX_RSQRT_F64 },
+    { "rsqrt.approx.ftz.f64", EXEC_STRAIGHT_APPROX_F64, EXEC_APPROX_RSQRT_FTZ_F64 },
+#define INTEGRAL(round, mode) \
+    { "cvt." round ".f64.f64", EXEC_STRAIGHT_INTEGRAL_F64, mode }, \
+    { "cvt." round ".s32.f64", EXEC_STRAIGHT_F64_TO_S32, mode }, \
+    { "cvt." round ".u32.f64", EXEC_STRAIGHT_F64_TO_U32, mode }
+    INTEGRAL("rni", EXEC_ROUND_NEAREST), INTEGRAL("rzi", EXEC_ROUND_ZERO), INTEGRAL("rmi", EXEC_ROUND_DOWN),
+    INTEGRAL("rpi", EXEC_ROUND_UP),
+};
+
 /* What setp does beside the comparison, which `kind` says. */
 static bool is_beside(const struct ptx_instruction *in, const char *modifier)
 {
@@ -163,7 +184,34 @@ static bool is_beside(const struct ptx_instruction *in, const char *modifier)
                                            !strcmp(modifier, "xor") || !strcmp(modifier, "ftz"));
 }
 
-uint8_t exec_straight_of(const struct ptx_instruction *in, uint8_t otherwise)
+/* A sum or product of f32 that is not just rounded to nearest. false: it is none. */
+static bool is_rounded(const struct ptx_instruction *in, uint8_t *detail)
+{
+    static const struct { const char *text; uint8_t detail; } words[] = {
+        { "rn", EXEC_ROUND_NEAREST }, { "rz", EXEC_ROUND_ZERO },    { "rm", EXEC_ROUND_DOWN }, { "rp", EXEC_ROUND_UP },
+        { "ftz", EXEC_ROUNDED_FTZ },  { "sat", EXEC_ROUNDED_SAT },
+    }, names[] = {
+        { "add", EXEC_ROUNDED_ADD }, { "sub", EXEC_ROUNDED_SUB }, { "mul", EXEC_ROUNDED_MUL },
+        { "fma", EXEC_ROUNDED_FMA }, { "mad", EXEC_ROUNDED_FMA },
+    };
+    enum { WORDS = sizeof words / sizeof *words, NAMES = sizeof names / sizeof *names };
+    size_t name = 0, word;
+    while (name < NAMES && strcmp(in->opcode, names[name].text))
+        name++;
+    if (name == NAMES || !in->modifier_count || strcmp(in->modifiers[in->modifier_count - 1], "f32"))
+        return false;
+    *detail = names[name].detail;
+    for (uint32_t k = 0; k + 1 < in->modifier_count; k++) {
+        for (word = 0; word < WORDS && strcmp(in->modifiers[k], words[word].text); word++)
+            ;
+        if (word == WORDS)
+            return false;
+        *detail |= words[word].detail;
+    }
+    return true;
+}
+
+uint8_t exec_straight_of(const struct ptx_instruction *in, uint8_t otherwise, uint8_t *detail)
 {
     char text[64];
     size_t n = (size_t)snprintf(text, sizeof text, "%s", in->opcode);
@@ -173,6 +221,13 @@ uint8_t exec_straight_of(const struct ptx_instruction *in, uint8_t otherwise)
     for (size_t k = 0; k < sizeof operations / sizeof *operations; k++)
         if (!strcmp(text, operations[k].text))
             return operations[k].operation;
+    for (size_t k = 0; k < sizeof detailed / sizeof *detailed; k++)
+        if (!strcmp(text, detailed[k].text)) {
+            *detail = detailed[k].detail;
+            return detailed[k].operation;
+        }
+    if (is_rounded(in, detail))
+        return (*detail & EXEC_ROUNDED) == EXEC_ROUNDED_FMA ? EXEC_STRAIGHT_ROUNDED_3_F32 : EXEC_STRAIGHT_ROUNDED_2_F32;
     return otherwise;
 }
 

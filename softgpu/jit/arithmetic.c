@@ -30,7 +30,7 @@ static LLVMValueRef flush(struct compiler *c, LLVMValueRef bits)
     return LLVMBuildSelect(b, stays, bits, LLVMBuildAnd(b, bits, splat_32(c, 0x80000000), ""), "");
 }
 
-static LLVMValueRef to_float(struct compiler *c, LLVMValueRef bits, bool ftz)
+LLVMValueRef float_from(struct compiler *c, LLVMValueRef bits, bool ftz)
 {
     return LLVMBuildBitCast(c->builder, ftz ? flush(c, bits) : bits, c->floats, "");
 }
@@ -42,7 +42,7 @@ static LLVMValueRef is_nan(struct compiler *c, LLVMValueRef bits)
 }
 
 /* Any NaN is 0x7fffffff, where something needs it. */
-static LLVMValueRef from_float(struct compiler *c, LLVMValueRef x, bool ftz)
+LLVMValueRef float_to(struct compiler *c, LLVMValueRef x, bool ftz)
 {
     LLVMBuilderRef b = c->builder;
     LLVMValueRef bits = LLVMBuildBitCast(b, x, c->row32, "");
@@ -56,12 +56,12 @@ static LLVMValueRef float_operation(struct compiler *c, uint8_t operation, LLVMV
 {
     LLVMValueRef x[3];
     for (unsigned k = 0; k < 3; k++)
-        x[k] = s[k] ? to_float(c, s[k], ftz) : NULL;
+        x[k] = s[k] ? float_from(c, s[k], ftz) : NULL;
     LLVMValueRef result = operation == EXEC_STRAIGHT_ADD_F32   ? LLVMBuildFAdd(c->builder, x[0], x[1], "")
                           : operation == EXEC_STRAIGHT_SUB_F32 ? LLVMBuildFSub(c->builder, x[0], x[1], "")
                           : operation == EXEC_STRAIGHT_MUL_F32 ? LLVMBuildFMul(c->builder, x[0], x[1], "")
                                                                : call_intrinsic(c, "llvm.fma", c->floats, x, 3);
-    return from_float(c, result, ftz);
+    return float_to(c, result, ftz);
 }
 
 static LLVMValueRef square_root(struct compiler *c, LLVMValueRef x)
@@ -69,25 +69,24 @@ static LLVMValueRef square_root(struct compiler *c, LLVMValueRef x)
     return call_intrinsic(c, "llvm.sqrt", c->floats, &x, 1);
 }
 
-/* A quotient that is the least normal number may have been rounded up to it: then the function knows better. */
-static LLVMValueRef flushed_quotient(struct compiler *c, const struct exec_insn *i, LLVMValueRef quotient)
+LLVMValueRef float_least(struct compiler *c, const struct exec_insn *i, LLVMValueRef bits)
 {
-    LLVMValueRef size = LLVMBuildAnd(c->builder, quotient, splat_32(c, 0x7fffffff), "");
-    return function_where(c, i, LLVMBuildICmp(c->builder, LLVMIntEQ, size, splat_32(c, 0x00800000), ""), quotient);
+    LLVMValueRef size = LLVMBuildAnd(c->builder, bits, splat_32(c, 0x7fffffff), "");
+    return function_where(c, i, LLVMBuildICmp(c->builder, LLVMIntEQ, size, splat_32(c, 0x00800000), ""), bits);
 }
 
 /* Divisions and roots, rounded to nearest also where PTX allows less: so does softgpu/alu. */
 static LLVMValueRef quotient(struct compiler *c, uint8_t operation, LLVMValueRef *s, bool ftz)
 {
     LLVMBuilderRef b = c->builder;
-    LLVMValueRef x = to_float(c, s[0], ftz), one = LLVMBuildBitCast(b, splat_32(c, 0x3f800000), c->floats, "");
+    LLVMValueRef x = float_from(c, s[0], ftz), one = LLVMBuildBitCast(b, splat_32(c, 0x3f800000), c->floats, "");
     switch (operation) {
-    case EXEC_STRAIGHT_DIV_F32:  x = LLVMBuildFDiv(b, x, to_float(c, s[1], ftz), ""); break;
+    case EXEC_STRAIGHT_DIV_F32:  x = LLVMBuildFDiv(b, x, float_from(c, s[1], ftz), ""); break;
     case EXEC_STRAIGHT_RCP_F32:  x = LLVMBuildFDiv(b, one, x, ""); break;
     case EXEC_STRAIGHT_SQRT_F32: x = square_root(c, x); break;
     default:                     x = LLVMBuildFDiv(b, one, square_root(c, x), "");
     }
-    return from_float(c, x, ftz);
+    return float_to(c, x, ftz);
 }
 
 /* Signs and magnitudes of floats as integers in their order, -0 below +0. */
@@ -111,7 +110,7 @@ static LLVMValueRef float_extremum(struct compiler *c, bool least, LLVMValueRef 
 }
 
 /* Between 0 and 1; NaN is 0. */
-static LLVMValueRef saturated(struct compiler *c, LLVMValueRef bits)
+LLVMValueRef float_saturated(struct compiler *c, LLVMValueRef bits)
 {
     LLVMBuilderRef b = c->builder;
     LLVMValueRef one = splat_32(c, 0x3f800000), zero = splat_32(c, 0);
@@ -137,7 +136,7 @@ static LLVMValueRef conversion(struct compiler *c, uint8_t operation, LLVMValueR
     case EXEC_STRAIGHT_ABS_F32: return with_sign(c, LLVMBuildAnd(b, a, splat_32(c, 0x7fffffff), ""));
     case EXEC_STRAIGHT_CVT_F32_S32: return LLVMBuildBitCast(b, LLVMBuildSIToFP(b, a, c->floats, ""), c->row32, "");
     case EXEC_STRAIGHT_CVT_F32_U32: return LLVMBuildBitCast(b, LLVMBuildUIToFP(b, a, c->floats, ""), c->row32, "");
-    case EXEC_STRAIGHT_SAT_F32: return saturated(c, a);
+    case EXEC_STRAIGHT_SAT_F32: return float_saturated(c, a);
     default: return NULL;
     }
 }
@@ -152,8 +151,8 @@ LLVMRealPredicate float_predicate(unsigned number)
 
 static LLVMValueRef float_comparison(struct compiler *c, uint8_t operation, LLVMValueRef *s, bool ftz)
 {
-    return LLVMBuildFCmp(c->builder, float_predicate(operation - EXEC_STRAIGHT_EQ_F32), to_float(c, s[0], ftz),
-                         to_float(c, s[1], ftz), "");
+    return LLVMBuildFCmp(c->builder, float_predicate(operation - EXEC_STRAIGHT_EQ_F32), float_from(c, s[0], ftz),
+                         float_from(c, s[1], ftz), "");
 }
 
 static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVMValueRef *s)
@@ -172,7 +171,7 @@ static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVM
         if (plain >= EXEC_STRAIGHT_MIN_F32)
             return float_extremum(c, plain == EXEC_STRAIGHT_MIN_F32, s, ftz);
         LLVMValueRef result = quotient(c, plain, s, ftz);
-        return k == EXEC_STRAIGHT_DIV_FTZ_F32 ? flushed_quotient(c, i, result) : result;
+        return k == EXEC_STRAIGHT_DIV_FTZ_F32 ? float_least(c, i, result) : result;
     }
     if (k >= EXEC_STRAIGHT_ADD_F64 && k <= EXEC_STRAIGHT_CVT_F64_U32)
         return double_operation(c, i, s);
@@ -180,6 +179,12 @@ static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVM
         return float_conversion(c, k, s[0]);
     if (k >= EXEC_STRAIGHT_DIV_U32 && k <= EXEC_STRAIGHT_REM_S32)
         return division(c, i, s);
+    if (k >= EXEC_STRAIGHT_INTEGRAL_F64 && k <= EXEC_STRAIGHT_F64_TO_U32)
+        return whole_double(c, k, i->detail, s[0]);
+    if (k >= EXEC_STRAIGHT_APPROX_F32 && k <= EXEC_STRAIGHT_APPROX_F64)
+        return approximation(c, i, s);
+    if (k == EXEC_STRAIGHT_ROUNDED_2_F32 || k == EXEC_STRAIGHT_ROUNDED_3_F32)
+        return rounded(c, i, s);
     if (k == EXEC_STRAIGHT_SELP_32 || k == EXEC_STRAIGHT_SELP_64)
         return LLVMBuildSelect(b, lanes_of(c, predicate_read(c, i->in, i->in_flip)), s[0], s[1], "");
     LLVMValueRef result = conversion(c, k, s[0]);
@@ -191,7 +196,8 @@ static bool takes_raw(uint8_t k)
 {
     return (k >= EXEC_STRAIGHT_ADD_F32 && k <= EXEC_STRAIGHT_FMA_FTZ_F32) ||
            (k >= EXEC_STRAIGHT_EQ_F32 && k <= EXEC_STRAIGHT_MAX_FTZ_F32) || k == EXEC_STRAIGHT_NEG_F32 ||
-           k == EXEC_STRAIGHT_ABS_F32 || k == EXEC_STRAIGHT_SAT_F32 ||
+           k == EXEC_STRAIGHT_ABS_F32 || k == EXEC_STRAIGHT_SAT_F32 || k == EXEC_STRAIGHT_APPROX_F32 ||
+           k == EXEC_STRAIGHT_APPROX_2_F32 || k == EXEC_STRAIGHT_ROUNDED_2_F32 || k == EXEC_STRAIGHT_ROUNDED_3_F32 ||
            (k >= EXEC_STRAIGHT_RNI_S32 && k <= EXEC_STRAIGHT_RPI_F32) || k == EXEC_STRAIGHT_CVT_F16_F32;
 }
 

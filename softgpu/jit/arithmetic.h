@@ -9,6 +9,15 @@ LLVMValueRef splat_32(struct compiler *, uint32_t);
 LLVMValueRef splat_64(struct compiler *, uint64_t);
 /* An intrinsic of LLVM whose result, and one operand at least, has that type; n: at most 3. */
 LLVMValueRef call_intrinsic(struct compiler *, const char *name, LLVMTypeRef, LLVMValueRef *s, unsigned n);
+/* f32 of bits, and bits of f32. ftz: subnormals become zeros of their sign. Any NaN becomes the machine's, unless the row
+   may be raw, and then is. */
+LLVMValueRef float_from(struct compiler *, LLVMValueRef bits, bool ftz);
+LLVMValueRef float_to(struct compiler *, LLVMValueRef x, bool ftz);
+/* Between 0 and 1; NaN is 0. */
+LLVMValueRef float_saturated(struct compiler *, LLVMValueRef bits);
+/* Of an instruction with .ftz: a result that is the least normal number may have been rounded up to it; then the function
+   knows better. */
+LLVMValueRef float_least(struct compiler *, const struct exec_insn *, LLVMValueRef bits);
 /* EQ, NE, LT, LE, GT, GE, and these with u, by number. */
 LLVMRealPredicate float_predicate(unsigned number);
 
@@ -20,5 +29,11 @@ LLVMValueRef float_conversion(struct compiler *, uint8_t operation, LLVMValueRef
 LLVMValueRef division(struct compiler *, const struct exec_insn *, LLVMValueRef *s);
 /* doubles.c */
 LLVMValueRef double_operation(struct compiler *, const struct exec_insn *, LLVMValueRef *s);
+/* A whole number of the same type, or of 32 bits; mode: an exec_round. */
+LLVMValueRef whole_double(struct compiler *, uint8_t operation, unsigned mode, LLVMValueRef bits);
+/* elementary.c: functions that PTX calls approximations */
+LLVMValueRef approximation(struct compiler *, const struct exec_insn *, LLVMValueRef *s);
+/* rounded.c: sums and products of f32 that are not just rounded to nearest */
+LLVMValueRef rounded(struct compiler *, const struct exec_insn *, LLVMValueRef *s);
 
 #endif

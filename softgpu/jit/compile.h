@@ -18,6 +18,8 @@
  *   arithmetic.c  what it becomes
  *   conversions.c from f32 to others
  *   doubles.c     that of f64
+ *   rounded.c     sums and products of f32 in other modes of rounding
+ *   elementary.c  2^x and other functions that PTX calls approximations
  *   divisions.c   quotients and remainders of integers
  *   integers.c    and of integers and bits
  *   functions.c   other arithmetic: calls of the interpreter's functions

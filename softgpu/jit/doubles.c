@@ -23,8 +23,8 @@ static LLVMValueRef is_nan(struct compiler *c, LLVMValueRef x)
 /* With NaNs as the function makes them. */
 static LLVMValueRef from_double(struct compiler *c, const struct exec_insn *i, LLVMValueRef x)
 {
-    LLVMValueRef nan = is_nan(c, x);
-    return function_where(c, i, nan, LLVMBuildBitCast(c->builder, x, c->row64, ""));
+    LLVMValueRef bits = LLVMBuildBitCast(c->builder, x, c->row64, "");
+    return function_where(c, i, is_nan(c, x), bits);
 }
 
 static LLVMValueRef computed(struct compiler *c, uint8_t k, LLVMValueRef *x)
@@ -89,6 +89,29 @@ static LLVMValueRef conversion(struct compiler *c, uint8_t k, LLVMValueRef bits)
     default:                        x = LLVMBuildUIToFP(b, bits, doubles(c), "");
     }
     return LLVMBuildBitCast(b, x, c->row64, "");
+}
+
+/* What the type cannot hold becomes the nearest that it can, and NaN 2^31. LLVM leaves such conversions undefined. */
+static LLVMValueRef clamped(struct compiler *c, LLVMValueRef x, bool sign)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef low = to_double(c, splat_64(c, sign ? 0xc1e0000000000000 : 0)), /* -2^31, 0; 2^31, 2^32 */
+                 high = to_double(c, splat_64(c, sign ? 0x41e0000000000000 : 0x41f0000000000000));
+    LLVMValueRef above = LLVMBuildFCmp(b, LLVMRealOGE, x, high, ""), below = LLVMBuildFCmp(b, LLVMRealOLT, x, low, ""),
+                 inside = LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealOGE, x, low, ""), LLVMBuildNot(b, above, ""), "");
+    LLVMValueRef safe = LLVMBuildSelect(b, inside, x, to_double(c, splat_64(c, 0)), "");
+    LLVMValueRef value = sign ? LLVMBuildFPToSI(b, safe, c->row32, "") : LLVMBuildFPToUI(b, safe, c->row32, "");
+    value = LLVMBuildSelect(b, above, splat_32(c, sign ? 0x7fffffff : 0xffffffff), value, "");
+    value = LLVMBuildSelect(b, below, splat_32(c, sign ? 0x80000000 : 0), value, "");
+    return LLVMBuildSelect(b, is_nan(c, x), splat_32(c, 0x80000000), value, "");
+}
+
+LLVMValueRef whole_double(struct compiler *c, uint8_t k, unsigned mode, LLVMValueRef bits)
+{
+    static const char *const names[] = { "llvm.roundeven", "llvm.trunc", "llvm.floor", "llvm.ceil" };
+    LLVMValueRef x = to_double(c, bits), whole = call_intrinsic(c, names[mode], doubles(c), &x, 1);
+    return k == EXEC_STRAIGHT_INTEGRAL_F64 ? LLVMBuildBitCast(c->builder, whole, c->row64, "")
+                                           : clamped(c, whole, k == EXEC_STRAIGHT_F64_TO_S32);
 }
 
 LLVMValueRef double_operation(struct compiler *c, const struct exec_insn *i, LLVMValueRef *s)

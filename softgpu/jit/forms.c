@@ -70,6 +70,11 @@ static const struct arithmetic_form forms[EXEC_STRAIGHT_COUNT] = {
     IS(CVT_F16_F32) = OF1,
     IS(DIV_U32) = OF2, IS(DIV_S32) = OF2, IS(REM_U32) = OF2, IS(REM_S32) = OF2,
     IS(CVT_F64_S32) = { ROW_64, { ROW_32 }, false }, IS(CVT_F64_U32) = { ROW_64, { ROW_32 }, false },
+    IS(APPROX_F32) = { ROW_32, { ROW_32 }, .calls = true }, IS(APPROX_2_F32) = OF2, IS(APPROX_F64) = OF1_64,
+    IS(ROUNDED_2_F32) = { ROW_32, { ROW_32, ROW_32 }, .calls = true },
+    IS(ROUNDED_3_F32) = { ROW_32, { ROW_32, ROW_32, ROW_32 }, .calls = true },
+    IS(INTEGRAL_F64) = OF1_64, IS(F64_TO_S32) = { ROW_32, { ROW_64 }, false },
+    IS(F64_TO_U32) = { ROW_32, { ROW_64 }, false },
 };
 
 const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *i)
