@@ -18,6 +18,7 @@
  *   arithmetic.c  what it becomes
  *   conversions.c from f32 to others
  *   doubles.c     that of f64
+ *   late.c        and its NaNs, of which many instructions ask once
  *   rounded.c     sums and products of f32 in other modes of rounding
  *   elementary.c  2^x and other functions that PTX calls approximations
  *   divisions.c   quotients and remainders of integers
@@ -82,6 +83,10 @@ struct row_variable {
     bool changed;                     /* and the frame has something else */
     bool raw;                         /* any NaN in it may have any bits: of a run, or of the variable */
     uint64_t phases;                  /* which of them write it (phases.c) */
+    /* In a stretch (late.c): any NaN may have any bits; the stretch reads it before it writes it; writes it; what it had
+       before, where that is needed, and whether that was raw. */
+    bool late, late_read, late_written, before_raw;
+    LLVMValueRef before;
     uint32_t next;                    /* row of the same bucket, plus one */
 };
 enum { ROW_BUCKETS = 256 };
@@ -127,6 +132,7 @@ struct compiler {
     bool has_runs;
     unsigned width;                   /* lanes of a row: 32, those of a round of a run, or lane 0 alone */
     LLVMValueRef lane;                /* in a run: the first lane of the round */
+    struct { bool open; uint32_t first; } late; /* a stretch of arithmetic: its first instruction (late.c) */
     bool takes_raw, may_raw, raw;     /* the instruction reads floats only; may give what is raw, and does */
     LLVMContextRef context;
     LLVMModuleRef module;
@@ -276,6 +282,8 @@ LLVMValueRef lanes_of(struct compiler *, LLVMValueRef predicate);
 /* From a mask of lanes that is no comparison's result. AVX2 has no registers for masks, so each lane looks for its bit,
    in cells of the row's width. */
 LLVMValueRef lanes_spread(struct compiler *, LLVMValueRef lanes, enum row_bits);
+/* Where the row is in the frame, or in the warp. */
+LLVMValueRef row_place(struct compiler *, exec_source);
 /* The address of a row that a function may read: one in a variable is stored to the frame. */
 LLVMValueRef row_in_frame(struct compiler *, exec_source);
 /* Rows in variables have the NaNs that the machine has: all rows, or those that the instruction writes. */
@@ -306,6 +314,8 @@ void shapes_check(struct compiler *);
 /* May the instruction be done for some lanes, before the others go on with these at `to`? Not if one number would have
    to stand for all lanes there. */
 bool shapes_may_part(struct compiler *, uint32_t k, uint32_t to);
+/* Does the instruction make a row of 64 bits of one of 32? Its code may leave the region. */
+bool shapes_widen(const struct exec_insn *);
 /* Is it a comparison of integers that gives the same in all lanes? Then lane 0 says all. */
 bool shapes_all_equal(const struct compiler *, const struct exec_insn *);
 /* Before and behind the code of the instruction. The second may write code. */
@@ -393,6 +403,11 @@ LLVMValueRef vector_part(struct compiler *, LLVMValueRef, unsigned first, unsign
 LLVMValueRef splat(struct compiler *, LLVMValueRef);
 /* Of f32: any NaN becomes 0x7fffffff. */
 LLVMValueRef canonical(struct compiler *, LLVMValueRef bits);
+
+/* late.c: before and behind the code of an instruction that the walk comes to in line. In between, arithmetic of f64 may
+   give NaNs of any bits if a stretch is open. */
+void late_begin(struct compiler *, uint32_t k);
+void late_end(struct compiler *, uint32_t k);
 
 /* forms.c: the rows of arithmetic that has code here. calls: its code may call the function of softgpu/alu. */
 struct arithmetic_form { enum row_bits d, s[4]; bool selects, calls; };

@@ -1,7 +1,7 @@
 /*
  * doubles.c: arithmetic of f64. A NaN that comes out is the quieted operand; of two operands, the one that the
  * processor takes, which is up to the order in which a compiler hands them to it. So where a lane's result is NaN, the
- * interpreter's function computes the row again.
+ * interpreter's function computes the row again, or the interpreter does many instructions again (late.c).
  */
 #include "softgpu/jit/arithmetic.h"
 
@@ -24,7 +24,8 @@ static LLVMValueRef is_nan(struct compiler *c, LLVMValueRef x)
 static LLVMValueRef from_double(struct compiler *c, const struct exec_insn *i, LLVMValueRef x)
 {
     LLVMValueRef bits = LLVMBuildBitCast(c->builder, x, c->row64, "");
-    return function_where(c, i, is_nan(c, x), bits);
+    const bool one = i->known == EXEC_STRAIGHT_RCP_F64 || i->known == EXEC_STRAIGHT_SQRT_F64; /* operand, and NaN */
+    return one || c->late.open ? bits : function_where(c, i, is_nan(c, x), bits);
 }
 
 static LLVMValueRef computed(struct compiler *c, uint8_t k, LLVMValueRef *x)
@@ -71,6 +72,8 @@ static LLVMValueRef with_sign(struct compiler *c, uint8_t k, LLVMValueRef bits)
     LLVMValueRef number = k == EXEC_STRAIGHT_NEG_F64
                               ? LLVMBuildXor(b, bits, splat_64(c, 0x8000000000000000), "")
                               : LLVMBuildAnd(b, bits, splat_64(c, 0x7fffffffffffffff), "");
+    if (c->late.open)
+        return number;
     return LLVMBuildSelect(b, is_nan(c, to_double(c, bits)), quiet(c, bits), number, "");
 }
 

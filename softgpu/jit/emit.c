@@ -330,7 +330,9 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
         rows_settle(c);
         (c->places ? take_if_some : take_if)(c, k);
         return k;
-    default: emit_one(c, k);
+    default:
+        late_begin(c, k);
+        emit_one(c, k);
     }
     if (phase_splits(c, k)) {
         rows_settle(c);
@@ -338,6 +340,7 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
         return k;
     }
     shapes_end(c, k);
+    late_end(c, k);
     if (c->target[k + 1] || !c->in_region[k + 1])
         rows_settle(c);
     LLVMBuildBr(c->builder, way_to(c, k + 1));

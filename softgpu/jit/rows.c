@@ -255,7 +255,7 @@ void rows_collect(struct compiler *c)
             keep_matrix(c, &c->wish->insns[k]);
 }
 
-static LLVMValueRef place_of(struct compiler *c, exec_source at)
+LLVMValueRef row_place(struct compiler *c, exec_source at)
 {
     return address_of(c, (at & 3) == EXEC_BASE_WARP ? c->warp : c->frame, at & ~(exec_source)3);
 }
@@ -269,13 +269,13 @@ static bool is_cleared(const struct compiler *c, const struct row_variable *r)
 
 static void load_row(struct compiler *c, const struct row_variable *r)
 {
-    LLVMValueRef value = load_from(c, type_of(c, r->bits), place_of(c, r->at), align_of(r->bits));
+    LLVMValueRef value = load_from(c, type_of(c, r->bits), row_place(c, r->at), align_of(r->bits));
     LLVMBuildStore(c->builder, value, r->variable);
 }
 
 static void store_row(struct compiler *c, const struct row_variable *r)
 {
-    store_to(c, row_read(c, r->at, r->bits), place_of(c, r->at), align_of(r->bits));
+    store_to(c, row_read(c, r->at, r->bits), row_place(c, r->at), align_of(r->bits));
 }
 
 static LLVMTypeRef lane_of(const struct compiler *c, const struct row_variable *r)
@@ -291,7 +291,7 @@ static void begin_row(struct compiler *c, const struct row_variable *r, bool sta
     else
         load_row(c, r);
     if (r->bits != ROW_PREDICATE)
-        LLVMBuildStore(c->builder, load_from(c, lane_of(c, r), place_of(c, r->at), 4), r->first);
+        LLVMBuildStore(c->builder, load_from(c, lane_of(c, r), row_place(c, r->at), 4), r->first);
 }
 
 static bool is_kept(const struct row_variable *r) { return r->written && !r->in_memory; }
@@ -357,7 +357,7 @@ static LLVMValueRef first_special(struct compiler *c, exec_source at, LLVMTypeRe
 {
     const exec_source thread = offsetof(struct exec_warp, special) + EXEC_ROW_TID * sizeof(uint32_t[SG_LANES]),
                       axis = ((at & ~(exec_source)3) - thread) / sizeof(uint32_t[SG_LANES]);
-    LLVMValueRef same = whole_special(c, at), place = same ? NULL : place_of(c, at);
+    LLVMValueRef same = whole_special(c, at), place = same ? NULL : row_place(c, at);
     if (same)
         return same;
     return c->wish->whole && axis < 3 ? ranges_thread(c, place, (unsigned)axis) : load_from(c, type, place, 4);
@@ -403,7 +403,7 @@ LLVMValueRef row_read(struct compiler *c, exec_source at, enum row_bits bits)
         return stepped(c, at, bits, shape.step);
     const struct row_variable *r = find(c, at, bits);
     if (r->in_memory)
-        return load_from(c, type_of(c, bits), place_of(c, at), align_of(bits));
+        return load_from(c, type_of(c, bits), row_place(c, at), align_of(bits));
     LLVMValueRef value = LLVMBuildLoad2(c->builder, type_of(c, bits), r->variable, "");
     return r->raw && !c->takes_raw ? canonical(c, value) : value;
 }
@@ -418,7 +418,7 @@ void row_write(struct compiler *c, uint32_t d, enum row_bits bits, LLVMValueRef 
     else if (c->width < SG_LANES)
         run_write(c, r, value);
     else if (r->in_memory)
-        store_to(c, value, place_of(c, r->at), align_of(bits));
+        store_to(c, value, row_place(c, r->at), align_of(bits));
     else
         LLVMBuildStore(c->builder, value, r->variable);
 }
@@ -550,8 +550,8 @@ LLVMValueRef row_in_frame(struct compiler *c, exec_source at)
     LLVMValueRef special = whole_special(c, at);
     flush(c, at);
     if (special) /* the warp's row still is that of another block */
-        store_to(c, splat(c, special), place_of(c, at), align_of(ROW_32));
-    return (at & 3) == EXEC_BASE_ABSOLUTE ? constant_64(c, at) : place_of(c, at);
+        store_to(c, splat(c, special), row_place(c, at), align_of(ROW_32));
+    return (at & 3) == EXEC_BASE_ABSOLUTE ? constant_64(c, at) : row_place(c, at);
 }
 
 /* Does the handler touch only rows that the instruction names, and go on unless there is a fault? Else all rows go to

@@ -97,6 +97,7 @@ static bool widens(uint8_t k)
     return k == IS(MUL_WIDE_U32) || k == IS(MUL_WIDE_S32) || k == IS(MAD_WIDE_U32) || k == IS(MAD_WIDE_S32) ||
            k == IS(EXTEND_U32) || k == IS(EXTEND_S32);
 }
+bool shapes_widen(const struct exec_insn *i) { return widens(i->known); }
 static bool is_signed(uint8_t k) { return k == IS(MUL_WIDE_S32) || k == IS(MAD_WIDE_S32) || k == IS(EXTEND_S32); }
 
 static int64_t product(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }

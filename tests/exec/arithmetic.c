@@ -138,4 +138,73 @@ EXEC_TEST(sums_have_the_bits_of_the_interpreter_in_each_mode)
     }
 }
 
+/* ---- NaNs that meet ---- */
+
+/* D: one of the registers d1 to d6. P: p1 or p2. */
+static const char *const lines[] = {
+    "add.f64 D, D, D;", "sub.f64 D, D, D;", "mul.f64 D, D, D;", "fma.rn.f64 D, D, D, D;", "fma.rn.f64 D, D, D, D;",
+    "fma.rn.f64 D, D, D, 0d3FE0000000000000;", "div.rn.f64 D, D, D;", "rcp.rn.f64 D, D;", "sqrt.rn.f64 D, D;",
+    "neg.f64 D, D;", "abs.f64 D, D;", "min.f64 D, D, D;", "max.f64 D, D, D;", "setp.lt.f64 P, D, D;",
+    "setp.neu.and.f64 P, D, D, P;", "selp.f64 D, D, D, P;", "mov.f64 D, D;", "mov.f64 D, 0d7FF8000000000123;",
+    "@P mul.f64 D, D, D;", "@!P fma.rn.f64 D, D, D, D;", "@P neg.f64 D, D;", "@P mov.f64 D, D;",
+    "mov.b64 {r5, r6}, D;", "mov.b64 D, {r5, r6};", "cvt.rn.f32.f64 f4, D;", "cvt.f64.f32 D, f4;",
+    "add.f32 f4, f4, f2;", "xor.b32 r5, r5, r6;", "cvt.rzi.f64.f64 D, D;", "cvt.rni.s32.f64 r5, D;",
+    "rcp.approx.ftz.f64 D, D;", "mul.f64 D, D, 0dBFF0000000000000;", "mul.f64 D, D, 0d3FF0000000000000;",
+    "add.f64 D, D, 0d8000000000000000;", "st.global.f64 [a0+24], D;", "ld.global.f64 D, [a0+8];",
+    "xor.pred P, P, P;", "@P xor.b32 r6, r6, r5;", "cvt.rn.f64.s32 D, r5;", "mul.wide.s32 a5, r5, r6;",
+    "mov.b64 D, a5;", "mov.b64 a5, D;", "cvt.rn.f64.s64 D, a5;",
+};
+
+static size_t line_of_doubles(char *to)
+{
+    size_t n = 0;
+    for (const char *text = lines[any(sizeof lines / sizeof *lines)]; *text; text++)
+        if (*text == 'D' || *text == 'P')
+            n += (size_t)sprintf(to + n, *text == 'D' ? "d%u" : "p%u", 1 + any(*text == 'D' ? 6 : 2));
+        else
+            to[n++] = *text;
+    to[n++] = '\n';
+    return n;
+}
+
+/* Some lines in a loop, as often for all lanes or each its own; some are jumped over by some lanes. */
+static const char *kernel_of_doubles(void)
+{
+    static char body[TEXT];
+    size_t n = (size_t)sprintf(body, "and.b32 r3, %s, 3; add.u32 r3, r3, 1; mov.f64 d4, d1; mov.f64 d5, d2;\n"
+                                     "mov.f64 d6, d3; setp.lt.s32 p2, r5, 0; mov.u64 a5, a2;\nROUND:\n",
+                               any(2) ? "r6" : "r1");
+    for (unsigned part = 0; part < 3; part++) {
+        for (unsigned k = any(6); k; k--)
+            n += line_of_doubles(body + n);
+        n += (size_t)sprintf(body + n, "@%sp%u bra OVER%u;\n", any(2) ? "!" : "", 1 + any(2), part);
+        for (unsigned k = 1 + any(10); k; k--)
+            n += line_of_doubles(body + n);
+        n += (size_t)sprintf(body + n, "OVER%u:\n", part);
+    }
+    n += (size_t)sprintf(body + n, "sub.u32 r3, r3, 1; setp.ne.u32 p3, r3, 0; @p3 bra ROUND;\nmov.b32 r4, f4;\n"
+                                   "xor.b32 r4, r4, r5; mad.lo.u32 r4, r4, 77, r6; cvt.u64.u32 a6, r4;\n");
+    for (unsigned k = 1; k < 7; k++)
+        n += (size_t)sprintf(body + n, "mov.b64 a7, d%u; mad.lo.u64 a6, a6, 77, a7;\n", k);
+    (void)sprintf(body + n, "xor.b64 a6, a6, a5; mov.b64 d4, a6; mov.u32 r4, 0; mov.b32 f4, r4;");
+    assert_true(strlen(body) < sizeof body);
+    return kernel_of(body, false);
+}
+
+EXEC_TEST(arithmetic_of_f64_has_the_nans_of_the_interpreter)
+{
+    enum { KERNELS = 400 };
+    for (unsigned k = 0; k < KERNELS / exec_share() + 8; k++) {
+        char what[32];
+        struct thread *threads = gpu_alloc(COUNT * sizeof *threads);
+        const unsigned often = 1 + any(40);
+        for (unsigned t = 0; t < COUNT; t++)
+            for (unsigned s = 0; s < 3; s++)
+                threads[t].in[s] = any(often) ? (uint64_t)any(2) << 63 | (uint64_t)(1020 + any(6)) << 52 | any_word()
+                                              : any_number();
+        (void)snprintf(what, sizeof what, "kernel of f64 %u", k);
+        compare(what, kernel_of_doubles(), threads);
+    }
+}
+
 int main(void) { return unit_run(twice_setup, exec_teardown); }
