@@ -122,6 +122,16 @@ static int decode_brx(struct exec_decoder *d)
 static void copy_lanes(unsigned char *to, unsigned to_step, const unsigned char *from, unsigned step, uint32_t size,
                        uint32_t lanes)
 {
+    if (lanes == UINT32_MAX && size == 8) {
+        for (unsigned l = 0; l < SG_LANES; l++)
+            memcpy(to + l * to_step, from + l * step, 8);
+        return;
+    }
+    if (lanes == UINT32_MAX && size == 4) {
+        for (unsigned l = 0; l < SG_LANES; l++)
+            memcpy(to + l * to_step, from + l * step, 4);
+        return;
+    }
     for (uint32_t m = lanes; m; m &= m - 1) {
         const unsigned l = (unsigned)__builtin_ctz(m);
         switch (size) {
