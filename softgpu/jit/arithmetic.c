@@ -4,53 +4,7 @@
  */
 #include "softgpu/jit/arithmetic.h"
 
-#include <string.h>
-
 /* ---- f32 ---- */
-
-LLVMValueRef splat_32(struct compiler *c, uint32_t value) { return splat(c, constant_32(c, value)); }
-LLVMValueRef splat_64(struct compiler *c, uint64_t value) { return splat(c, constant_64(c, value)); }
-
-LLVMValueRef call_intrinsic(struct compiler *c, const char *name, LLVMTypeRef type, LLVMValueRef *s, unsigned n)
-{
-    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
-    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, id, &type, 1);
-    LLVMTypeRef types[3];
-    for (unsigned k = 0; k < n; k++)
-        types[k] = LLVMTypeOf(s[k]);
-    return LLVMBuildCall2(c->builder, LLVMFunctionType(type, types, n, false), f, s, n, "");
-}
-
-/* Subnormals become zeros of their sign. */
-static LLVMValueRef flush(struct compiler *c, LLVMValueRef bits)
-{
-    LLVMBuilderRef b = c->builder;
-    LLVMValueRef exponent = LLVMBuildAnd(b, bits, splat_32(c, 0x7f800000), "");
-    LLVMValueRef stays = LLVMBuildICmp(b, LLVMIntNE, exponent, splat_32(c, 0), "");
-    return LLVMBuildSelect(b, stays, bits, LLVMBuildAnd(b, bits, splat_32(c, 0x80000000), ""), "");
-}
-
-LLVMValueRef float_from(struct compiler *c, LLVMValueRef bits, bool ftz)
-{
-    return LLVMBuildBitCast(c->builder, ftz ? flush(c, bits) : bits, c->floats, "");
-}
-
-static LLVMValueRef is_nan(struct compiler *c, LLVMValueRef bits)
-{
-    LLVMValueRef x = LLVMBuildBitCast(c->builder, bits, c->floats, "");
-    return LLVMBuildFCmp(c->builder, LLVMRealUNO, x, x, "");
-}
-
-/* Any NaN is 0x7fffffff, where something needs it. */
-LLVMValueRef float_to(struct compiler *c, LLVMValueRef x, bool ftz)
-{
-    LLVMBuilderRef b = c->builder;
-    LLVMValueRef bits = LLVMBuildBitCast(b, x, c->row32, "");
-    if (ftz)
-        bits = flush(c, bits);
-    c->raw = c->may_raw;
-    return c->raw ? bits : canonical(c, bits);
-}
 
 static LLVMValueRef float_operation(struct compiler *c, uint8_t operation, LLVMValueRef *s, bool ftz)
 {
@@ -67,12 +21,6 @@ static LLVMValueRef float_operation(struct compiler *c, uint8_t operation, LLVMV
 static LLVMValueRef square_root(struct compiler *c, LLVMValueRef x)
 {
     return call_intrinsic(c, "llvm.sqrt", c->floats, &x, 1);
-}
-
-LLVMValueRef float_least(struct compiler *c, const struct exec_insn *i, LLVMValueRef bits)
-{
-    LLVMValueRef size = LLVMBuildAnd(c->builder, bits, splat_32(c, 0x7fffffff), "");
-    return function_where(c, i, LLVMBuildICmp(c->builder, LLVMIntEQ, size, splat_32(c, 0x00800000), ""), bits);
 }
 
 /* Divisions and roots, rounded to nearest also where PTX allows less: so does softgpu/alu. */
@@ -101,22 +49,12 @@ static LLVMValueRef order_of(struct compiler *c, LLVMValueRef bits)
 static LLVMValueRef float_extremum(struct compiler *c, bool least, LLVMValueRef *s, bool ftz)
 {
     LLVMBuilderRef b = c->builder;
-    LLVMValueRef x = ftz ? flush(c, s[0]) : s[0], y = ftz ? flush(c, s[1]) : s[1], no_x = is_nan(c, x),
-                 no_y = is_nan(c, y);
+    LLVMValueRef x = ftz ? float_flush(c, s[0]) : s[0], y = ftz ? float_flush(c, s[1]) : s[1],
+                 no_x = float_is_nan(c, x), no_y = float_is_nan(c, y);
     LLVMValueRef first = LLVMBuildICmp(b, least ? LLVMIntSLT : LLVMIntSGT, order_of(c, x), order_of(c, y), "");
     LLVMValueRef one = LLVMBuildSelect(b, no_y, x, LLVMBuildSelect(b, first, x, y, ""), "");
     return LLVMBuildSelect(b, LLVMBuildAnd(b, no_x, no_y, ""), splat_32(c, 0x7fffffff),
                            LLVMBuildSelect(b, no_x, y, one, ""), "");
-}
-
-/* Between 0 and 1; NaN is 0. */
-LLVMValueRef float_saturated(struct compiler *c, LLVMValueRef bits)
-{
-    LLVMBuilderRef b = c->builder;
-    LLVMValueRef one = splat_32(c, 0x3f800000), zero = splat_32(c, 0);
-    LLVMValueRef none = LLVMBuildOr(b, is_nan(c, bits), LLVMBuildICmp(b, LLVMIntSLT, bits, zero, ""), "");
-    LLVMValueRef most = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntUGT, bits, one, ""), one, bits, "");
-    return LLVMBuildSelect(b, none, zero, most, "");
 }
 
 /* ---- other operations ---- */
@@ -139,14 +77,6 @@ static LLVMValueRef conversion(struct compiler *c, uint8_t operation, LLVMValueR
     case EXEC_STRAIGHT_SAT_F32: return float_saturated(c, a);
     default: return NULL;
     }
-}
-
-LLVMRealPredicate float_predicate(unsigned number)
-{
-    static const LLVMRealPredicate predicates[] = { LLVMRealOEQ, LLVMRealONE, LLVMRealOLT, LLVMRealOLE,
-                                                    LLVMRealOGT, LLVMRealOGE, LLVMRealUEQ, LLVMRealUNE,
-                                                    LLVMRealULT, LLVMRealULE, LLVMRealUGT, LLVMRealUGE };
-    return predicates[number];
 }
 
 static LLVMValueRef float_comparison(struct compiler *c, uint8_t operation, LLVMValueRef *s, bool ftz)

@@ -4,11 +4,16 @@
 
 #include "softgpu/jit/compile.h"
 
+/* ---- floats.c ---- */
+
 /* A constant in each lane. */
 LLVMValueRef splat_32(struct compiler *, uint32_t);
 LLVMValueRef splat_64(struct compiler *, uint64_t);
 /* An intrinsic of LLVM whose result, and one operand at least, has that type; n: at most 3. */
 LLVMValueRef call_intrinsic(struct compiler *, const char *name, LLVMTypeRef, LLVMValueRef *s, unsigned n);
+/* Of f32 as bits: subnormals become zeros of their sign; which lanes have a NaN. */
+LLVMValueRef float_flush(struct compiler *, LLVMValueRef bits);
+LLVMValueRef float_is_nan(struct compiler *, LLVMValueRef bits);
 /* f32 of bits, and bits of f32. ftz: subnormals become zeros of their sign. Any NaN becomes the machine's, unless the row
    may be raw, and then is. */
 LLVMValueRef float_from(struct compiler *, LLVMValueRef bits, bool ftz);
@@ -20,6 +25,8 @@ LLVMValueRef float_saturated(struct compiler *, LLVMValueRef bits);
 LLVMValueRef float_least(struct compiler *, const struct exec_insn *, LLVMValueRef bits);
 /* EQ, NE, LT, LE, GT, GE, and these with u, by number. */
 LLVMRealPredicate float_predicate(unsigned number);
+
+/* ---- others ---- */
 
 /* integers.c. NULL: the function of softgpu/alu has to do it. */
 LLVMValueRef integer_operation(struct compiler *, const struct exec_insn *, LLVMValueRef *s);

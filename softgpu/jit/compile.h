@@ -15,6 +15,7 @@
  *   build.c       what they build instructions of LLVM with
  *   emit.c        the walk over the instructions: branches, the budget, calls of the interpreter
  *   forms.c       which rows arithmetic has
+ *   floats.c      what the files of arithmetic share
  *   arithmetic.c  what it becomes
  *   conversions.c from f32 to others
  *   doubles.c     that of f64
