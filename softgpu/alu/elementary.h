@@ -1,9 +1,9 @@
 /*
  * elementary.h: 2^x, log2, sine, cosine and tanh of an f32, in double, and 2^x also in float.
  *
- * Each is a reduction and a polynomial, without tables or branches, so that loops over lanes vectorise; errors in double
- * are below 2^-35 relative to the result, so that rounded to f32 nearly every value is the nearest, and PTX's bounds for
- * .approx (2^-22 and wider) hold with room. NaN gives NaN everywhere.
+ * Each is a reduction and a polynomial, without tables or branches, so that loops over lanes vectorise. Errors in
+ * double are below 2^-35 relative to the result, so that rounded to f32 nearly every value is the nearest, and PTX's
+ * bounds for .approx (2^-22 and wider) hold with room. NaN gives NaN everywhere.
  *
  * The compiler does the same operations in the same order (softgpu/jit/elementary.c): a change here is one there.
  */

@@ -175,6 +175,13 @@ static const struct { const char *text; uint8_t operation, detail; } detailed[] 
     { "cvt." round ".u32.f64", EXEC_STRAIGHT_F64_TO_U32, mode }
     INTEGRAL("rni", EXEC_ROUND_NEAREST), INTEGRAL("rzi", EXEC_ROUND_ZERO), INTEGRAL("rmi", EXEC_ROUND_DOWN),
     INTEGRAL("rpi", EXEC_ROUND_UP),
+    { "cvt.rn.f32.s16", EXEC_STRAIGHT_CVT_F32_SMALL, 16 | EXEC_FROM_SIGNED },
+    { "cvt.rn.f32.s8", EXEC_STRAIGHT_CVT_F32_SMALL, 8 | EXEC_FROM_SIGNED },
+    { "cvt.rn.f32.u8", EXEC_STRAIGHT_CVT_F32_SMALL, 8 },
+    { "cvt.rn.f32.s64", EXEC_STRAIGHT_CVT_F32_64, 64 | EXEC_FROM_SIGNED },
+    { "cvt.rn.f32.u64", EXEC_STRAIGHT_CVT_F32_64, 64 },
+    { "cvt.rn.f64.s64", EXEC_STRAIGHT_CVT_F64_64, 64 | EXEC_FROM_SIGNED },
+    { "cvt.rn.f64.u64", EXEC_STRAIGHT_CVT_F64_64, 64 },
 };
 
 /* What setp does beside the comparison, which `kind` says. */

@@ -111,6 +111,8 @@ static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVM
         return division(c, i, s);
     if (k >= EXEC_STRAIGHT_INTEGRAL_F64 && k <= EXEC_STRAIGHT_F64_TO_U32)
         return whole_double(c, k, i->detail, s[0]);
+    if (k >= EXEC_STRAIGHT_CVT_F32_SMALL && k <= EXEC_STRAIGHT_CVT_F64_64)
+        return float_of_integer(c, k, i->detail, s[0]);
     if (k >= EXEC_STRAIGHT_APPROX_F32 && k <= EXEC_STRAIGHT_APPROX_F64)
         return approximation(c, i, s);
     if (k == EXEC_STRAIGHT_ROUNDED_2_F32 || k == EXEC_STRAIGHT_ROUNDED_3_F32)

@@ -14,14 +14,14 @@ LLVMValueRef call_intrinsic(struct compiler *, const char *name, LLVMTypeRef, LL
 /* Of f32 as bits: subnormals become zeros of their sign; which lanes have a NaN. */
 LLVMValueRef float_flush(struct compiler *, LLVMValueRef bits);
 LLVMValueRef float_is_nan(struct compiler *, LLVMValueRef bits);
-/* f32 of bits, and bits of f32. ftz: subnormals become zeros of their sign. Any NaN becomes the machine's, unless the row
-   may be raw, and then is. */
+/* f32 of bits, and bits of f32. ftz: subnormals become zeros of their sign. Any NaN becomes the machine's, unless the
+   row may be raw, and then is. */
 LLVMValueRef float_from(struct compiler *, LLVMValueRef bits, bool ftz);
 LLVMValueRef float_to(struct compiler *, LLVMValueRef x, bool ftz);
 /* Between 0 and 1; NaN is 0. */
 LLVMValueRef float_saturated(struct compiler *, LLVMValueRef bits);
-/* Of an instruction with .ftz: a result that is the least normal number may have been rounded up to it; then the function
-   knows better. */
+/* Of an instruction with .ftz: a result that is the least normal number may have been rounded up to it; then the
+   function knows better. */
 LLVMValueRef float_least(struct compiler *, const struct exec_insn *, LLVMValueRef bits);
 /* EQ, NE, LT, LE, GT, GE, and these with u, by number. */
 LLVMRealPredicate float_predicate(unsigned number);
@@ -32,6 +32,8 @@ LLVMRealPredicate float_predicate(unsigned number);
 LLVMValueRef integer_operation(struct compiler *, const struct exec_insn *, LLVMValueRef *s);
 /* conversions.c: from f32 and f16 */
 LLVMValueRef float_conversion(struct compiler *, uint8_t operation, LLVMValueRef bits);
+/* from an integer; detail: EXEC_FROM_... */
+LLVMValueRef float_of_integer(struct compiler *, uint8_t operation, unsigned detail, LLVMValueRef bits);
 /* divisions.c: of 32 bits */
 LLVMValueRef division(struct compiler *, const struct exec_insn *, LLVMValueRef *s);
 /* doubles.c */

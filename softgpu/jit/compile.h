@@ -84,8 +84,8 @@ struct row_variable {
     bool changed;                     /* and the frame has something else */
     bool raw;                         /* any NaN in it may have any bits: of a run, or of the variable */
     uint64_t phases;                  /* which of them write it (phases.c) */
-    /* In a stretch (late.c): any NaN may have any bits; the stretch reads it before it writes it; writes it; what it had
-       before, where that is needed, and whether that was raw. */
+    /* In a stretch (late.c): any NaN may have any bits; the stretch reads it before it writes it; writes it; what it
+       had before, where that is needed, and whether that was raw. */
     bool late, late_read, late_written, before_raw;
     LLVMValueRef before;
     uint32_t next;                    /* row of the same bucket, plus one */
@@ -405,8 +405,8 @@ LLVMValueRef splat(struct compiler *, LLVMValueRef);
 /* Of f32: any NaN becomes 0x7fffffff. */
 LLVMValueRef canonical(struct compiler *, LLVMValueRef bits);
 
-/* late.c: before and behind the code of an instruction that the walk comes to in line. In between, arithmetic of f64 may
-   give NaNs of any bits if a stretch is open. */
+/* late.c: before and behind the code of an instruction that the walk comes to in line. In between, arithmetic of f64
+   may give NaNs of any bits if a stretch is open. */
 void late_begin(struct compiler *, uint32_t k);
 void late_end(struct compiler *, uint32_t k);
 

@@ -1,4 +1,4 @@
-/* conversions.c: from f32 to whole numbers, and between f32 and f16. See arithmetic.c. */
+/* conversions.c: from f32 to whole numbers, from integers, and between f32 and f16. See arithmetic.c. */
 #include "softgpu/jit/arithmetic.h"
 
 static LLVMValueRef to_float(struct compiler *c, LLVMValueRef bits)
@@ -55,4 +55,18 @@ LLVMValueRef float_conversion(struct compiler *c, uint8_t k, LLVMValueRef bits)
     LLVMValueRef x = to_float(c, bits), narrow = LLVMBuildBitCast(b, LLVMBuildFPTrunc(b, x, half, ""), words, "");
     return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealUNO, x, x, ""), splat_32(c, 0x7fff),
                            LLVMBuildZExt(b, narrow, c->row32, ""), "");
+}
+
+LLVMValueRef float_of_integer(struct compiler *c, uint8_t k, unsigned detail, LLVMValueRef bits)
+{
+    LLVMBuilderRef b = c->builder;
+    const bool wide = k == EXEC_STRAIGHT_CVT_F64_64, sign = detail & EXEC_FROM_SIGNED;
+    LLVMTypeRef type = wide ? LLVMVectorType(LLVMDoubleTypeInContext(c->context), c->width) : c->floats;
+    if (k == EXEC_STRAIGHT_CVT_F32_SMALL) { /* what is above its bits does not count */
+        LLVMValueRef above = splat_32(c, 32 - (detail & EXEC_FROM_BITS));
+        bits = LLVMBuildShl(b, bits, above, "");
+        bits = sign ? LLVMBuildAShr(b, bits, above, "") : LLVMBuildLShr(b, bits, above, "");
+    }
+    LLVMValueRef x = sign ? LLVMBuildSIToFP(b, bits, type, "") : LLVMBuildUIToFP(b, bits, type, "");
+    return LLVMBuildBitCast(b, x, wide ? c->row64 : c->row32, "");
 }

@@ -39,7 +39,7 @@ static LLVMValueRef number_f64(struct compiler *c, double x)
     return to_double(c, splat_64(c, bits));
 }
 
-/* count coefficients, the highest first: the last plus x times (the one before it plus ...), each step rounded once. */
+/* With so many coefficients, that of the highest power first; each step is rounded once. */
 static LLVMValueRef polynomial(struct compiler *c, LLVMValueRef x, const float *coefficients, unsigned count)
 {
     LLVMValueRef p = number(c, coefficients[0]);
@@ -49,7 +49,7 @@ static LLVMValueRef polynomial(struct compiler *c, LLVMValueRef x, const float *
     }
     return p;
 }
-/* The same, each step rounded twice. */
+/* A polynomial whose steps are rounded twice. */
 static LLVMValueRef polynomial_f64(struct compiler *c, LLVMValueRef x, const double *coefficients, unsigned count)
 {
     LLVMValueRef p = number_f64(c, coefficients[0]);

@@ -74,7 +74,8 @@ static const struct arithmetic_form forms[EXEC_STRAIGHT_COUNT] = {
     IS(ROUNDED_2_F32) = { ROW_32, { ROW_32, ROW_32 }, .calls = true },
     IS(ROUNDED_3_F32) = { ROW_32, { ROW_32, ROW_32, ROW_32 }, .calls = true },
     IS(INTEGRAL_F64) = OF1_64, IS(F64_TO_S32) = { ROW_32, { ROW_64 }, false },
-    IS(F64_TO_U32) = { ROW_32, { ROW_64 }, false },
+    IS(F64_TO_U32) = { ROW_32, { ROW_64 }, false }, IS(CVT_F32_SMALL) = OF1,
+    IS(CVT_F32_64) = { ROW_32, { ROW_64 }, false }, IS(CVT_F64_64) = OF1_64,
 };
 
 const struct arithmetic_form *arithmetic_form_of(const struct exec_insn *i)

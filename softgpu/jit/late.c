@@ -1,11 +1,11 @@
 /*
  * late.c: NaNs of f64. A NaN that arithmetic gives is a quieted operand; of two operands, the one that the processor
- * takes, which is up to the order in which a compiler hands them to it. So the interpreter's function says which. To ask
- * after each operation whether a lane has a NaN costs more than the operation.
+ * takes, which is up to the order in which a compiler hands them to it. So the interpreter's function says which. To
+ * ask after each operation whether a lane has a NaN costs more than the operation.
  *
  * A stretch is a line of arithmetic, without loads, stores and branches. In it NaNs may have any bits: their rows are
- * late. What follows in the stretch computes, compares and selects with them; an instruction that looks at the bits of a
- * late row is not in the stretch. At the end the code asks whether a late row that the function may still read has a
+ * late. What follows in the stretch computes, compares and selects with them; an instruction that looks at the bits of
+ * a late row is not in the stretch. At the end the code asks whether a late row that the function may still read has a
  * NaN. If so, which is rare, the interpreter does the whole stretch again, from the rows as they were at its beginning.
  */
 #include "softgpu/jit/compile.h"
@@ -102,7 +102,8 @@ static bool fits(const struct compiler *c, const struct exec_insn *i, struct use
         return false;
     for (unsigned k = 0; k < u->read_count; k++) {
         const struct row_variable *r = variable_of(c, u->reads[k]);
-        if ((u->reads[k] & 3) == EXEC_BASE_FRAME && (!r || (r->late && !passes_late(i->known) && !ignores_nan(i->known))))
+        const bool minds = !passes_late(i->known) && !ignores_nan(i->known);
+        if ((u->reads[k] & 3) == EXEC_BASE_FRAME && (!r || (r->late && minds)))
             return false;
     }
     for (unsigned k = 0; k < u->write_count; k++)

@@ -32,7 +32,10 @@ static const char *const operations[] = {
     "cvt.rni.f64.f64 d4, d1;", "cvt.rzi.f64.f64 d4, d1;", "cvt.rmi.f64.f64 d4, d1;", "cvt.rpi.f64.f64 d4, d1;",
     "cvt.rni.s32.f64 r4, d1;", "cvt.rzi.s32.f64 r4, d1;", "cvt.rmi.s32.f64 r4, d1;", "cvt.rpi.s32.f64 r4, d1;",
     "cvt.rni.u32.f64 r4, d1;", "cvt.rzi.u32.f64 r4, d1;", "cvt.rmi.u32.f64 r4, d1;", "cvt.rpi.u32.f64 r4, d1;",
-    "@p1 fma.rm.f32 f4, f1, f2, f3;", "@!p1 ex2.approx.ftz.f32 f4, f1;", "mad.rp.f32 f4, f1, f2, f3;",
+    "cvt.rn.f32.s64 f4, a2;", "cvt.rn.f32.u64 f4, a2;", "cvt.rn.f64.s64 d4, a2;", "cvt.rn.f64.u64 d4, a2;",
+    "cvt.rn.f32.s16 f4, h1;", "cvt.rn.f32.s8 f4, h1;", "cvt.rn.f32.u8 f4, h1;", "cvt.rn.f32.s8 f4, r5;",
+    "cvt.rn.f32.u16 f4, h1;", "@p1 fma.rm.f32 f4, f1, f2, f3;", "@!p1 ex2.approx.ftz.f32 f4, f1;",
+    "mad.rp.f32 f4, f1, f2, f3;",
 };
 
 /* Each with every mode, .ftz and .sat. */
@@ -78,14 +81,14 @@ static const char *kernel_of(const char *operation, bool loop)
     static char ptx[2 * TEXT];
     (void)snprintf(ptx, sizeof ptx,
                    ".visible .entry k(.param .u64 data)\n{\n"
-                   ".reg .pred p<4>; .reg .b32 r<8>; .reg .b64 a<8>; .reg .f32 f<8>; .reg .f64 d<8>;\n"
+                   ".reg .pred p<4>; .reg .b16 h<2>; .reg .b32 r<8>; .reg .b64 a<8>; .reg .f32 f<8>; .reg .f64 d<8>;\n"
                    "ld.param.u64 a0, [data]; mov.u32 r0, %%tid.x; mov.u32 r1, %%ctaid.x; mov.u32 r2, %%ntid.x;\n"
                    "mad.lo.u32 r0, r1, r2, r0; mul.wide.u32 a1, r0, %zu; add.u64 a0, a0, a1;\n"
                    "mov.u32 r4, 0; mov.b32 f4, r4; mov.f64 d4, 0d0000000000000000; mov.u32 r3, 2;\n%s"
                    "ld.global.u64 a2, [a0]; ld.global.u64 a3, [a0+8]; ld.global.u64 a4, [a0+16];\n"
                    "mov.b64 {r5, _}, a2; mov.b32 f1, r5; mov.b64 {r5, _}, a3; mov.b32 f2, r5;\n"
                    "mov.b64 {r5, r6}, a4; mov.b32 f3, r5; mov.b64 d1, a2; mov.b64 d2, a3; mov.b64 d3, a4;\n"
-                   "and.b32 r6, r6, 1; setp.eq.u32 p1, r6, 0;\n%s\n%s"
+                   "cvt.u16.u64 h1, a2; and.b32 r6, r6, 1; setp.eq.u32 p1, r6, 0;\n%s\n%s"
                    "mov.b32 r5, f4; xor.b32 r5, r5, r4; cvt.u64.u32 a5, r5; mov.b64 a6, d4; xor.b64 a5, a5, a6;\n"
                    "st.global.u64 [a0+24], a5;\nret;\n}\n",
                    sizeof(struct thread), loop ? "AGAIN:\n" : "", operation,
