@@ -6,12 +6,15 @@
  * changes, and lanes that take no part may load theirs, too, and store what they have loaded. An access is one word of
  * 4 or 8 bytes of each lane, or two.
  *
- * Where all lanes are at one offset, words are 16 bytes apart: a few large loads, whose words change places. Elsewhere
- * each lane's is loaded by itself.
+ * Where all lanes are at one offset, words are 16 bytes apart: a few large loads, whose words change places. Where each
+ * has an offset of its own, but all in one piece, as in small arrays, that piece of all lanes is a few registers, in
+ * which each lane's bytes change places (AVX-512). Elsewhere each lane's word is loaded by itself.
  */
 #include "softgpu/exec/fused.h"
 #include "softgpu/jit/compile.h"
 #include "softgpu/jit/locals.h"
+
+#include <string.h>
 
 enum { WORDS_MOST = 2 };
 
@@ -56,10 +59,12 @@ bool emit_address(struct compiler *c, const struct exec_insn *i)
 /* ---- where the lanes are ---- */
 
 /* The words of the lanes: behind `memory`; of all lanes at one offset, else NULL: the first byte, and bytes from there
-   to the first word; of each its first word. shift: bits in front of an element that is smaller than a word. */
+   to the first word; of each its first word. shift: bits in front of an element that is smaller than a word. own: the
+   offsets in each thread's memory, 0 of lanes that take no part. piece: where the piece of all lanes is, if they have
+   one in common. */
 struct local_words {
     unsigned bytes, count;
-    LLVMValueRef first, offsets, shift;
+    LLVMValueRef first, offsets, shift, own, piece;
     unsigned skip;
 };
 
@@ -114,6 +119,7 @@ static void place_each(struct compiler *c, LLVMValueRef offsets, struct local_wo
                  within = LLVMBuildAnd(b, offsets, splat(c, constant_32(c, LOCAL_PIECE - 1)), ""),
                  at = LLVMBuildOr(b, LLVMBuildShl(b, piece, splat(c, constant_32(c, 5)), ""), within, "");
     w->offsets = LLVMBuildOr(b, at, LLVMConstVector(lane, SG_LANES), "");
+    w->own = offsets;
 }
 
 /* The offsets in the thread's memory, of 32 bits, as the interpreter counts them. one: lane 0 says all. */
@@ -213,12 +219,132 @@ static void store_group(struct compiler *c, const struct local_words *w, unsigne
              address_of(c, w->first, (uint64_t)g * group_of(c)), 4);
 }
 
+/* ---- words in one piece ---- */
+
+enum { GROUP = 64, GROUP_LANES = GROUP / LOCAL_PIECE, GROUPS = SG_LANES / GROUP_LANES };
+
+static bool may_share_piece(const struct compiler *c, const struct exec_insn *i, const struct local_words *w)
+{
+    return c->wish->avx512 && w->offsets && local_bytes_of(i) <= 4;
+}
+
+/* Goes on where these lanes (NULL: all) are in one piece, which is filled in; in `each` where not. */
+static void go_on_in_piece(struct compiler *c, struct local_words *w, LLVMValueRef lanes, LLVMBasicBlockRef each)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef cut = constant_32(c, ~(LOCAL_PIECE - 1u)), first;
+    if (lanes) {
+        store_to(c, w->own, lanes_variable(c, c->lane_places), 64);
+        first = load_from(c, c->i32, lanes_cell(c, c->lane_places, lanes_first(c, lanes), 4), 4);
+    } else
+        first = LLVMBuildExtractElement(b, w->own, constant_32(c, 0), "");
+    first = LLVMBuildAnd(b, first, cut, "");
+    LLVMValueRef same = LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, w->own, splat(c, cut), ""), splat(c, first), "");
+    same = LLVMBuildBitCast(b, same, c->i32, "");
+    if (lanes)
+        same = LLVMBuildOr(b, same, LLVMBuildNot(b, lanes, ""), "");
+    LLVMBasicBlockRef piece = block_new(c, "piece");
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, same, constant_32(c, UINT32_MAX), ""), piece, each);
+    LLVMPositionBuilderAtEnd(b, piece);
+    LLVMValueRef offset = LLVMBuildMul(b, LLVMBuildZExt(b, first, c->i64, ""), constant_64(c, SG_LANES), "");
+    w->piece = LLVMBuildAdd(b, c->local.memory, offset, "");
+}
+
+static LLVMTypeRef group_type(const struct compiler *c) { return LLVMVectorType(c->i8, GROUP); }
+static LLVMValueRef group_at(struct compiler *c, const struct local_words *w, unsigned g)
+{
+    return address_of(c, w->piece, (uint64_t)g * GROUP);
+}
+
+/* The words of a group's lanes, each at the beginning of its piece, where the rest is any. */
+static LLVMValueRef group_words(struct compiler *c, LLVMValueRef row, unsigned g)
+{
+    enum { EACH = LOCAL_PIECE / 4 };
+    LLVMValueRef from[GROUP / 4];
+    for (unsigned k = 0; k < GROUP / 4; k++)
+        from[k] = k % EACH ? LLVMGetUndef(c->i32) : constant_32(c, g * GROUP_LANES + k / EACH);
+    LLVMValueRef words = LLVMBuildShuffleVector(c->builder, row, LLVMGetUndef(c->row32),
+                                                LLVMConstVector(from, GROUP / 4), "");
+    return LLVMBuildBitCast(c->builder, words, group_type(c), "");
+}
+
+/* In each piece the bytes that `which` names; 0 where it is 128 or more. */
+static LLVMValueRef pick_bytes(struct compiler *c, LLVMValueRef bytes, LLVMValueRef which)
+{
+    static const char name[] = "llvm.x86.avx512.pshuf.b.512";
+    LLVMTypeRef types[2] = { group_type(c), group_type(c) };
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, LLVMLookupIntrinsicID(name, strlen(name)), NULL, 0),
+                 arguments[2] = { bytes, which };
+    return LLVMBuildCall2(c->builder, LLVMFunctionType(group_type(c), types, 2, false), f, arguments, 2, "");
+}
+
+/* Where the lanes are in their pieces. */
+static LLVMValueRef within(struct compiler *c, const struct local_words *w)
+{
+    return LLVMBuildAnd(c->builder, w->own, splat(c, constant_32(c, LOCAL_PIECE - 1)), "");
+}
+
+/* Of each lane so many bytes, 4 at most, and zeros above them. */
+static LLVMValueRef load_in_piece(struct compiler *c, const struct local_words *w, unsigned bytes)
+{
+    enum { PAIRS = GROUPS / 2, NOTHING = 0x80 };
+    LLVMBuilderRef b = c->builder;
+    LLVMTypeRef words = LLVMVectorType(c->i32, GROUP / 4);
+    uint32_t by = 0, more = 0;
+    for (unsigned k = 0; k < 4; k++) {
+        by |= (k < bytes) << 8 * k;
+        more |= (uint32_t)(k < bytes ? k : NOTHING) << 8 * k;
+    }
+    LLVMValueRef which = LLVMBuildMul(b, within(c, w), splat(c, constant_32(c, by)), ""), found[GROUPS], pair[PAIRS],
+                 from[2 * GROUP_LANES];
+    which = LLVMBuildAdd(b, which, splat(c, constant_32(c, more)), "");
+    for (unsigned g = 0; g < GROUPS; g++) {
+        LLVMValueRef own = pick_bytes(c, load_from(c, group_type(c), group_at(c, w, g), 4), group_words(c, which, g));
+        found[g] = LLVMBuildBitCast(b, own, words, "");
+    }
+    for (unsigned l = 0; l < 2 * GROUP_LANES; l++)
+        from[l] = constant_32(c, l * LOCAL_PIECE / 4);
+    for (unsigned k = 0; k < PAIRS; k++)
+        pair[k] = LLVMBuildShuffleVector(b, found[2 * k], found[2 * k + 1], LLVMConstVector(from, 2 * GROUP_LANES), "");
+    return vectors_join(c, pair, PAIRS);
+}
+
+/* In each piece a number for each byte. */
+static LLVMValueRef byte_numbers(struct compiler *c, unsigned first, unsigned step)
+{
+    LLVMValueRef value[GROUP];
+    for (unsigned k = 0; k < GROUP; k++)
+        value[k] = LLVMConstInt(c->i8, first + k % LOCAL_PIECE * step, false);
+    return LLVMConstVector(value, GROUP);
+}
+
+/* Of each lane so many bytes of the row, 4 at most. */
+static void store_in_piece(struct compiler *c, const struct local_words *w, unsigned bytes, LLVMValueRef row,
+                           LLVMValueRef lanes)
+{
+    enum { NOWHERE = 0x40 };
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef at = within(c, w);
+    if (lanes)
+        at = LLVMBuildSelect(b, lanes_spread(c, lanes, ROW_32), at, splat(c, constant_32(c, NOWHERE)), "");
+    for (unsigned g = 0; g < GROUPS; g++) {
+        LLVMValueRef first = pick_bytes(c, group_words(c, at, g), byte_numbers(c, 0, 0)),
+                     which = LLVMBuildSub(b, byte_numbers(c, 0, 1), first, ""),
+                     own = LLVMBuildICmp(b, LLVMIntULT, which, byte_numbers(c, bytes, 0), ""),
+                     before = load_from(c, group_type(c), group_at(c, w, g), 4),
+                     value = pick_bytes(c, group_words(c, row, g), which);
+        store_to(c, LLVMBuildSelect(b, own, value, before, ""), group_at(c, w, g), 4);
+    }
+}
+
 /* ---- words ---- */
 
 static LLVMValueRef load_word(struct compiler *c, const struct exec_insn *i, const struct local_words *w, unsigned word)
 {
     if (w->first)
         return load_beside(c, w, word);
+    if (w->piece)
+        return load_in_piece(c, w, local_bytes_of(i));
     const unsigned bytes = local_bytes_of(i) < w->bytes ? local_bytes_of(i) : w->bytes;
     LLVMValueRef all = gather(c, address_of(c, c->local.memory, (uint64_t)word * w->bytes), w->offsets, bytes);
     return bytes < 4 ? LLVMBuildZExt(c->builder, all, c->row32, "") : all;
@@ -338,6 +464,18 @@ static void store_each(struct compiler *c, const struct exec_insn *i, const stru
     lanes_each(c, lanes ? lanes : constant_32(c, UINT32_MAX), store_lane, i);
 }
 
+static void move(struct compiler *c, const struct exec_insn *i, const struct local_words *w, LLVMValueRef lanes)
+{
+    if (!local_is_store(i))
+        load(c, i, w);
+    else if (w->first)
+        store_beside(c, i, w, lanes);
+    else if (w->piece)
+        store_in_piece(c, w, local_bytes_of(i), put_together(c, i, w, 0), lanes);
+    else
+        store_each(c, i, w, lanes);
+}
+
 bool emit_local(struct compiler *c, const struct exec_insn *i)
 {
     if (!local_is_known(i))
@@ -346,12 +484,15 @@ bool emit_local(struct compiler *c, const struct exec_insn *i)
     LLVMValueRef lanes = lanes_or_behind(c, i, behind);
     struct local_words w;
     find(c, i, lanes, step, &w);
-    if (!local_is_store(i))
-        load(c, i, &w);
-    else if (w.first)
-        store_beside(c, i, &w, lanes);
-    else
-        store_each(c, i, &w, lanes);
+    if (may_share_piece(c, i, &w)) {
+        LLVMBasicBlockRef each = block_new(c, "each");
+        struct local_words shared = w;
+        go_on_in_piece(c, &shared, lanes, each);
+        move(c, i, &shared, lanes);
+        LLVMBuildBr(c->builder, behind);
+        LLVMPositionBuilderAtEnd(c->builder, each);
+    }
+    move(c, i, &w, lanes);
     rows_step_apart(c, i, step, behind);
     return true;
 }

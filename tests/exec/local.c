@@ -100,6 +100,7 @@ static const struct access {
 static size_t place(char *to, size_t size, unsigned bytes, const char **address)
 {
     static char name[32];
+    const unsigned room = any(2) ? ARRAY : 16; /* each lane's place: all in one piece of 16 bytes, or anywhere */
     const unsigned align = any(50) ? ~(bytes - 1) : ~0u, behind = any(50) ? 0 : any(2) ? 64 : 4096;
     *address = name;
     switch (any(6)) {
@@ -114,11 +115,11 @@ static size_t place(char *to, size_t size, unsigned bytes, const char **address)
     case 4:
         (void)snprintf(name, sizeof name, "r14");
         return (size_t)snprintf(to, size, "and.b32 r14, r%u, %u; cvt.u32.u64 r15, a4; add.s32 r14, r14, r15;\n",
-                                4 + any(4), ((ARRAY - 1) & align) + behind);
+                                4 + any(4), ((room - 1) & align) + behind);
     default:
         (void)snprintf(name, sizeof name, "a10");
         return (size_t)snprintf(to, size, "and.b32 r14, r%u, %u; cvt.u64.u32 a10, r14; add.s64 a10, a10, a4;\n",
-                                4 + any(4), ((ARRAY - 1) & align) + behind);
+                                4 + any(4), ((room - 1) & align) + behind);
     }
 }
 
