@@ -132,6 +132,7 @@ static const struct { const char *text; uint8_t operation; } operations[] = {
     { "cvt.u32.u8", EXEC_STRAIGHT_CUT_8 },            { "cvt.s32.u8", EXEC_STRAIGHT_CUT_8 },
     { "cvt.s32.s16", EXEC_STRAIGHT_SIGN_16 },         { "cvt.s32.s8", EXEC_STRAIGHT_SIGN_8 },
     { "cvt.s16.s8", EXEC_STRAIGHT_SIGN_8_16 },        { "cvt.rn.f32.u16", EXEC_STRAIGHT_CVT_F32_U32 },
+    { "neg.s16", EXEC_STRAIGHT_NEG_16 },
     { "min.s64", EXEC_STRAIGHT_MIN_S64 },             { "max.s64", EXEC_STRAIGHT_MAX_S64 },
     { "min.u64", EXEC_STRAIGHT_MIN_U64 },             { "max.u64", EXEC_STRAIGHT_MAX_U64 },
     { "neg.s64", EXEC_STRAIGHT_NEG_64 },              { "not.b64", EXEC_STRAIGHT_NOT_64 },

@@ -56,6 +56,7 @@ static const struct arithmetic_form forms[EXEC_STRAIGHT_COUNT] = {
     IS(MAX_S16) = OF2, IS(NEG_64) = OF1_64, IS(NOT_64) = OF1_64, IS(NOT_16) = OF1, IS(ABS_32) = OF1,
     IS(ABS_64) = OF1_64, IS(MAD_LO_64) = { ROW_64, { ROW_64, ROW_64, ROW_64 }, false }, IS(ADD_16) = OF2,
     IS(SUB_16) = OF2, IS(MUL_LO_16) = OF2, IS(MUL_WIDE_S16) = OF2, IS(SHL_16) = OF2, IS(SHR_S16) = OF2,
+    IS(NEG_16) = OF1,
     IS(CUT_8) = OF1, IS(CUT_64_16) = { ROW_32, { ROW_64 }, false }, IS(SIGN_8) = OF1, IS(SIGN_16) = OF1,
     IS(SIGN_8_16) = OF1, IS(BFE_U32) = OF3, IS(BFE_S32) = OF3,
     IS(BFI_64) = { ROW_64, { ROW_64, ROW_64, ROW_32, ROW_32 }, false },

@@ -317,6 +317,7 @@ static LLVMValueRef of_numbers(struct compiler *c, uint8_t operation, LLVMValueR
     case IS(MIN_S16): return low(c, extremum(c, LLVMIntSLT, with_sign(c, s[0], 16), with_sign(c, s[1], 16)), 16);
     case IS(MAX_S16): return low(c, extremum(c, LLVMIntSGT, with_sign(c, s[0], 16), with_sign(c, s[1], 16)), 16);
     case IS(NEG_32): case IS(NEG_64): return LLVMBuildNeg(b, s[0], "");
+    case IS(NEG_16): return low(c, LLVMBuildNeg(b, s[0], ""), 16);
     case IS(ABS_32): case IS(ABS_64): return magnitude(c, s[0]);
     default: return resized(c, operation, s[0]);
     }

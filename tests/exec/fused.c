@@ -345,6 +345,7 @@ static const char *const lines[] = {
     "cvt.u16.s32 h6, r5;", "cvt.s16.s32 h4, r6;", "cvt.u8.u32 h5, r4;", "cvt.u16.u8 h6, h5;", "cvt.u32.u8 r4, h4;",
     "cvt.u32.u8 r5, r6;", "cvt.s32.s16 r6, h5;", "cvt.s32.s8 r4, h6;", "cvt.s32.s8 r5, r4;", "cvt.s16.s8 h4, h5;",
     "cvt.s8.s32 h5, r4;", "cvt.u8.u16 r6, h4;", "cvt.rn.f32.u16 f4, h4;", "cvt.rn.f32.u8 f5, h5;",
+    "cvt.rn.f32.s16 f6, h5;", "neg.s16 h6, h4;",
     "cvt.s64.s8 a8, h5;", "cvt.u64.u8 a9, r5;", "cvt.s64.s16 a8, h6;",
     "min.s64 a8, a8, a9;", "max.s64 a9, a8, a9;", "min.u64 a9, a9, a8;", "max.u64 a8, a9, a8;", "neg.s64 a8, a9;",
     "not.b64 a9, a8;", "abs.s32 r4, r5;", "abs.s64 a8, a8;", "mad.lo.s64 a9, a8, a9, a8;",
