@@ -69,8 +69,12 @@ static LLVMValueRef half_ramp(struct compiler *c, LLVMValueRef first, unsigned s
     return LLVMBuildAdd(c->builder, first, LLVMConstVector(steps, SG_LANES), "");
 }
 
-/* 16 lanes and 16 lanes as one row. */
-static LLVMValueRef join(struct compiler *c, const LLVMValueRef *half)
+LLVMValueRef half_ramps(struct compiler *c, LLVMValueRef low, LLVMValueRef high, unsigned step)
+{
+    return half_ramp(c, halves(c, low, high), step);
+}
+
+LLVMValueRef halves_join(struct compiler *c, const LLVMValueRef *half)
 {
     LLVMValueRef which[SG_LANES];
     for (unsigned l = 0; l < SG_LANES; l++)
@@ -108,7 +112,7 @@ void move_from(struct compiler *c, const struct exec_insn *i, const LLVMValueRef
         half[h] = load_from(c, type, address[h], i->size);
         set_volatile(half[h]);
     }
-    row_write(c, i->d, access_bits(i), widened(c, i, join(c, half)));
+    row_write(c, i->d, access_bits(i), widened(c, i, halves_join(c, half)));
 }
 
 void move_to(struct compiler *c, const struct exec_insn *i, const LLVMValueRef *address)
@@ -222,7 +226,7 @@ static void find_halves(struct compiler *c, const struct exec_insn *i, unsigned 
         p[h].low = address[h] = address_of(c, first[h], (uint64_t)i->offset);
     }
     go_on_if_ends(c, a, first, (uint64_t)each * (HALF - 1), rare);
-    LLVMValueRef beside = all_equal(c, a, half_ramp(c, halves(c, first[0], first[1]), each));
+    LLVMValueRef beside = all_equal(c, a, half_ramps(c, first[0], first[1], each));
     LLVMValueRef usual = both(c, beside, is_aligned(c, LLVMBuildOr(b, address[0], address[1], ""), each));
     find_both(c, i, usual, p, bytes, rights, rare);
 }

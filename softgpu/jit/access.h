@@ -26,6 +26,13 @@ void move_to(struct compiler *, const struct exec_insn *, const LLVMValueRef *ad
 /* An element of the load's size, or a row of them, as registers have it. */
 LLVMValueRef widened(struct compiler *, const struct exec_insn *, LLVMValueRef elements);
 
+/* One value in the lower half of the lanes, another in the upper half; from these on, in steps of so many. */
+LLVMValueRef half_ramps(struct compiler *, LLVMValueRef low, LLVMValueRef high, unsigned step);
+/* 16 lanes and 16 lanes as one row. */
+LLVMValueRef halves_join(struct compiler *, const LLVMValueRef *half);
+/* steps.c: llvm.masked.load or .store, of a vector and a pointer to it. */
+LLVMValueRef masked(struct compiler *, const char *name, LLVMTypeRef row, LLVMTypeRef result, LLVMValueRef *s);
+
 /* steps.c: where lanes are in steps of so many bytes, which are known. `each`: bytes of a lane. Goes on where the
    access can be made, with the places of the halves; in `rare` where not. */
 void find_steps(struct compiler *, const struct exec_insn *, unsigned each, unsigned rights, LLVMBasicBlockRef rare,

@@ -459,8 +459,10 @@ uint32_t bytes_emit(struct compiler *, uint32_t k, void (*emit)(struct compiler 
 
 /* gather.c: elements of so many bytes, each of which is at an offset of 32 bits behind `base`. */
 LLVMValueRef gather(struct compiler *, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes);
-/* Like gather(), for all lanes. Where all elements are words of 32 bits in one line of the cache, the code loads that
-   line once. The builder stands in another block afterwards. */
+/* Likewise of words of 32 bits, all of which are in the 128 bytes from `begin` on. For AVX-512. */
+LLVMValueRef gather_around(struct compiler *, LLVMValueRef begin, LLVMValueRef offsets);
+/* Like gather(), for all lanes. With AVX2, where all elements are words of 32 bits in one line of the cache, the code
+   loads that line once. The builder stands in another block afterwards. */
 LLVMValueRef gather_near(struct compiler *, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes);
 
 /* parameters.c: false: it is no load that is known to be of parameters. */

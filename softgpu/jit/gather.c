@@ -4,8 +4,8 @@
  * longer than a loop over lanes, and 32 loads, whose offsets come from memory, take less. Elements need not be aligned.
  *
  * Often several lanes load the same words, or neighbours in another order: groups of threads that share the elements of
- * a loop. Where all words of a warp are in one line of the cache, they are taken from that line, which may be read
- * whole: granules begin and end with lines.
+ * a loop. Such words are taken from a few registers. With AVX-512 these are two, for words in a window around that of
+ * lane 0 (reach_around); with AVX2 one line of the cache, which may be read whole: granules begin and end with lines.
  */
 #include "softgpu/jit/reach.h"
 
@@ -27,6 +27,22 @@ LLVMValueRef gather(struct compiler *c, LLVMValueRef base, LLVMValueRef offsets,
     return row;
 }
 
+LLVMValueRef gather_around(struct compiler *c, LLVMValueRef begin, LLVMValueRef offsets)
+{
+    static const char name[] = "llvm.x86.avx512.vpermi2var.d.512";
+    LLVMValueRef which = LLVMBuildLShr(c->builder, offsets, splat(c, constant_32(c, 2)), ""),
+                 f = LLVMGetIntrinsicDeclaration(c->module, LLVMLookupIntrinsicID(name, strlen(name)), NULL, 0),
+                 words[2], part[SG_LANES / WORDS];
+    LLVMTypeRef type = LLVMVectorType(c->i32, WORDS), types[3] = { type, type, type };
+    for (unsigned k = 0; k < 2; k++)
+        words[k] = load_from(c, type, address_of(c, begin, k * LINE), 4);
+    for (unsigned k = 0; k < SG_LANES / WORDS; k++) {
+        LLVMValueRef arguments[3] = { words[0], vector_part(c, which, k * WORDS, WORDS), words[1] };
+        part[k] = LLVMBuildCall2(c->builder, LLVMFunctionType(type, types, 3, false), f, arguments, 3, "");
+    }
+    return vectors_join(c, part, SG_LANES / WORDS);
+}
+
 /* Of the words of one register those that its lanes name, by the processor's instruction of that name. */
 static LLVMValueRef permute(struct compiler *c, const char *name, LLVMValueRef words, LLVMValueRef which)
 {
@@ -39,27 +55,23 @@ static LLVMValueRef permute(struct compiler *c, const char *name, LLVMValueRef w
 /* The words of a line that the lanes name: 0 to 15. */
 static LLVMValueRef pick(struct compiler *c, LLVMValueRef line, LLVMValueRef which)
 {
+    enum { EACH = WORDS / 2, PARTS = SG_LANES / EACH };
     LLVMBuilderRef b = c->builder;
-    LLVMValueRef part[SG_LANES];
-    const unsigned each = c->wish->avx512 ? WORDS : WORDS / 2, parts = SG_LANES / each;
-    for (unsigned k = 0; k < parts; k++) {
-        LLVMValueRef own = vector_part(c, which, k * each, each);
-        if (c->wish->avx512) {
-            part[k] = permute(c, "llvm.x86.avx512.permvar.si.512", line, own);
-            continue;
-        }
-        LLVMValueRef last = vector_part(c, splat(c, constant_32(c, each - 1)), 0, each),
+    LLVMValueRef part[PARTS];
+    for (unsigned k = 0; k < PARTS; k++) {
+        LLVMValueRef own = vector_part(c, which, k * EACH, EACH),
+                     last = vector_part(c, splat(c, constant_32(c, EACH - 1)), 0, EACH),
                      upper = LLVMBuildICmp(b, LLVMIntUGT, own, last, "");
-        part[k] = LLVMBuildSelect(b, upper, permute(c, "llvm.x86.avx2.permd", vector_part(c, line, each, each), own),
-                                  permute(c, "llvm.x86.avx2.permd", vector_part(c, line, 0, each), own), "");
+        part[k] = LLVMBuildSelect(b, upper, permute(c, "llvm.x86.avx2.permd", vector_part(c, line, EACH, EACH), own),
+                                  permute(c, "llvm.x86.avx2.permd", vector_part(c, line, 0, EACH), own), "");
     }
-    return vectors_join(c, part, parts);
+    return vectors_join(c, part, PARTS);
 }
 
 LLVMValueRef gather_near(struct compiler *c, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes)
 {
     LLVMBuilderRef b = c->builder;
-    if (bytes != 4)
+    if (bytes != 4 || c->wish->avx512)
         return gather(c, base, offsets, bytes);
     LLVMBasicBlockRef near = block_new(c, "near"), far = block_new(c, "far"), done = block_new(c, "gathered"), from[2];
     LLVMValueRef first = LLVMBuildExtractElement(b, offsets, constant_32(c, 0), ""),

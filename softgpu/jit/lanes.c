@@ -1,7 +1,8 @@
 /*
  * lanes.c: accesses of memory lane by lane: where lanes are not side by side, or only some take part. All of them must
  * be right before the first is made: aligned, and in shared memory, or in global memory that may be touched so
- * (reach.c). Else the interpreter does the instruction.
+ * (reach.c). Else the interpreter does the instruction. With AVX-512, some lanes whose elements lie as if all halves of
+ * the warp were side by side are done at once.
  */
 #include "softgpu/jit/access.h"
 #include "softgpu/jit/reach.h"
@@ -149,14 +150,118 @@ void lanes_each(struct compiler *c, LLVMValueRef lanes,
     LLVMPositionBuilderAtEnd(b, done);
 }
 
-/* Loads of global memory, without a loop. */
-static void gather_global(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef step)
+/* Where lane 0 or 16 would be, if all lanes of its half were as far apart as elements are. Of the lowest of the half's
+   lanes that take part; of none, any number. */
+static LLVMValueRef half_begin(struct compiler *c, LLVMValueRef lanes, unsigned half, unsigned size)
 {
-    struct reach r = reach_of(c, i);
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef own = LLVMBuildLShr(b, lanes, constant_32(c, half * HALF), ""),
+                 first = lanes_first(c, LLVMBuildOr(b, own, constant_32(c, 1u << (HALF - 1)), "")),
+                 lane = address_of(c, first, half * HALF),
+                 offset = load_from(c, c->i32, lanes_cell(c, c->lane_places, lane, 4), 4),
+                 before = LLVMBuildTrunc(b, LLVMBuildMul(b, first, constant_64(c, size), ""), c->i32, "");
+    return LLVMBuildSub(b, offset, before, "");
+}
+
+/* Goes on where these lanes are not few, and the elements of each half lie side by side, with the addresses of lanes 0
+   and 16, which may take no part; in `each` where not. */
+static void go_on_beside(struct compiler *c, const struct reach *r, LLVMValueRef lanes, unsigned size,
+                         LLVMBasicBlockRef each, LLVMValueRef *address)
+{
+    enum { FEW = 4 };
+    static const char count[] = "llvm.ctpop";
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef begin[2];
+    LLVMTypeRef type = LLVMFunctionType(c->i32, &c->i32, 1, false);
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, LLVMLookupIntrinsicID(count, strlen(count)), &c->i32, 1);
+    store_to(c, r->offsets, lanes_variable(c, c->lane_places), 64);
+    for (unsigned h = 0; h < 2; h++)
+        begin[h] = half_begin(c, lanes, h, size);
+    LLVMValueRef beside = LLVMBuildICmp(b, LLVMIntEQ, r->offsets, half_ramps(c, begin[0], begin[1], size), ""),
+                 right = LLVMBuildOr(b, LLVMBuildBitCast(b, beside, c->i32, ""), LLVMBuildNot(b, lanes, ""), ""),
+                 all = LLVMBuildICmp(b, LLVMIntEQ, right, constant_32(c, UINT32_MAX), ""),
+                 those = LLVMBuildCall2(b, type, f, &lanes, 1, ""),
+                 many = LLVMBuildICmp(b, LLVMIntUGT, those, constant_32(c, FEW), "");
+    LLVMBasicBlockRef found = block_new(c, "beside");
+    LLVMBuildCondBr(b, both(c, many, all), found, each);
+    LLVMPositionBuilderAtEnd(b, found);
+    for (unsigned h = 0; h < 2; h++)
+        address[h] = LLVMBuildAdd(b, r->first, LLVMBuildSExt(b, begin[h], c->i64, ""), "");
+}
+
+/* Of elements that lie so. */
+static void move_beside(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, const LLVMValueRef *address)
+{
+    LLVMBuilderRef b = c->builder;
+    const enum row_bits bits = access_bits(i);
+    const bool store = access_is_store(i);
+    LLVMTypeRef element = LLVMIntTypeInContext(c->context, 8u * i->size), type = LLVMVectorType(element, HALF),
+                all = LLVMVectorType(element, SG_LANES), none = LLVMVoidTypeInContext(c->context);
+    LLVMValueRef which = lanes_of(c, lanes), align = constant_32(c, i->size), half[2], value = NULL;
+    if (store)
+        value = row_read(c, i->s[1], bits);
+    if (store && i->size < 4)
+        value = LLVMBuildTrunc(b, value, all, "");
+    for (unsigned h = 0; h < 2; h++) {
+        LLVMValueRef at = LLVMBuildIntToPtr(b, address[h], LLVMPointerType(type, 0), ""),
+                     own = vector_part(c, which, h * HALF, HALF);
+        if (store) {
+            LLVMValueRef s[4] = { vector_part(c, value, h * HALF, HALF), at, align, own };
+            masked(c, "llvm.masked.store", type, none, s);
+        } else {
+            LLVMValueRef s[4] = { at, align, own, LLVMConstNull(type) };
+            half[h] = masked(c, "llvm.masked.load", type, type, s);
+        }
+    }
+    if (!store)
+        row_put(c, i, i->d, bits, widened(c, i, halves_join(c, half)));
+}
+
+/* Goes on where that is not how these lanes lie, which may be touched. */
+static void beside_or_on(struct compiler *c, const struct exec_insn *i, const struct reach *r, LLVMValueRef lanes,
+                         LLVMBasicBlockRef behind)
+{
+    LLVMValueRef address[2];
+    if (!c->wish->avx512 || !lanes)
+        return;
+    LLVMBasicBlockRef each = block_new(c, "each");
+    go_on_beside(c, r, lanes, i->size, each, address);
+    move_beside(c, i, lanes, address);
+    LLVMBuildBr(c->builder, behind);
+    LLVMPositionBuilderAtEnd(c->builder, each);
+}
+
+/* Loads of global memory, without a loop. */
+static void gather_global(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef step,
+                          LLVMBasicBlockRef behind)
+{
+    enum { WINDOW = 128 };
+    LLVMBuilderRef b = c->builder;
+    struct reach r = reach_of(c, i), near = r;
+    const bool around = !lanes && c->wish->avx512 && i->size == 4;
+    LLVMBasicBlockRef from[2], far = around ? block_new(c, "far") : NULL, done = around ? block_new(c, "done") : NULL;
+    LLVMValueRef elements[2];
+    if (around) {
+        reach_around(c, &near, WINDOW, far);
+        elements[0] = gather_around(c, near.first, near.offsets);
+        from[0] = LLVMGetInsertBlock(b);
+        LLVMBuildBr(b, done);
+        LLVMPositionBuilderAtEnd(b, far);
+        r.span = near.span;
+    }
     reach_find(c, &r, lanes ? lanes : constant_32(c, UINT32_MAX), SG_READ, step);
-    LLVMValueRef offsets = reach_offsets(c, &r, lanes),
-                 elements = (lanes ? gather : gather_near)(c, r.first, offsets, i->size);
-    row_put(c, i, i->d, access_bits(i), widened(c, i, elements));
+    beside_or_on(c, i, &r, lanes, behind);
+    LLVMValueRef offsets = reach_offsets(c, &r, lanes);
+    elements[1] = (lanes ? gather : gather_near)(c, r.first, offsets, i->size);
+    if (around) {
+        from[1] = LLVMGetInsertBlock(b);
+        LLVMBuildBr(b, done);
+        LLVMPositionBuilderAtEnd(b, done);
+        LLVMValueRef all = LLVMBuildPhi(b, c->row32, "");
+        LLVMAddIncoming(all, elements, from, 2);
+        elements[1] = all;
+    }
+    row_put(c, i, i->d, access_bits(i), widened(c, i, elements[1]));
 }
 
 void lanes_access(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes, LLVMBasicBlockRef step,
@@ -167,16 +272,22 @@ void lanes_access(struct compiler *c, const struct exec_insn *i, LLVMValueRef la
     const bool store = access_is_store(i), vector = i->vector > 1;
     const bool all = !lanes && store && !vector && access_is_shared(i);
     if (!store && !vector && !access_is_shared(i) && !(i->flags & EXEC_POLL)) { /* those are volatile */
-        gather_global(c, i, lanes, step);
+        gather_global(c, i, lanes, step, behind);
         LLVMBuildBr(b, behind);
         return;
     }
+    LLVMValueRef some = lanes;
     if (!lanes)
         lanes = constant_32(c, UINT32_MAX);
     if (access_is_shared(i))
         lanes_find_shared(c, i, lanes, step);
-    else
-        lanes_find_global(c, i, lanes, store ? SG_WRITE : SG_READ, step);
+    else {
+        struct reach r = reach_of(c, i);
+        reach_find(c, &r, lanes, store ? SG_WRITE : SG_READ, step);
+        if (store && !vector)
+            beside_or_on(c, i, &r, some, behind);
+        store_to(c, r.at, lanes_variable(c, c->lane_places), 64);
+    }
     const LLVMValueRef vectors = lanes_variable(c, c->lane_vectors),
                        half[2] = { vectors, address_of(c, vectors, SG_LANES / 2 * i->size * i->vector) };
     if (!vector) /* lanes that do not load keep what they have */

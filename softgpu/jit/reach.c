@@ -9,7 +9,7 @@
 
 #include "softgpu/jit/access.h"
 
-static unsigned span_of(struct compiler *c, unsigned rights)
+static unsigned span_of(struct compiler *c, struct reach *r, unsigned rights)
 {
     const unsigned first = rights == SG_READ    ? 0
                            : rights == SG_WRITE ? EXEC_REACHES_READ
@@ -17,7 +17,9 @@ static unsigned span_of(struct compiler *c, unsigned rights)
                    count = rights == SG_READ    ? EXEC_REACHES_READ
                            : rights == SG_WRITE ? EXEC_REACHES_WRITE
                                                 : EXEC_REACHES_BOTH;
-    return first + c->reaches++ % count;
+    if (!r->span)
+        r->span = first + c->reaches++ % count + 1;
+    return r->span - 1;
 }
 
 static LLVMValueRef member(struct compiler *c, unsigned span, size_t offset)
@@ -102,7 +104,7 @@ static LLVMValueRef look(struct compiler *c, const struct reach *r, unsigned spa
 void reach_find(struct compiler *c, struct reach *r, LLVMValueRef lanes, unsigned rights, LLVMBasicBlockRef step)
 {
     LLVMBuilderRef b = c->builder;
-    const unsigned span = span_of(c, rights);
+    const unsigned span = span_of(c, r, rights);
     LLVMBasicBlockRef right = block_new(c, "right"), other = block_new(c, "other"), again = block_new(c, "again");
     LLVMValueRef low[2], none = constant_32(c, 0), at_once = all_right(c, r, span, lanes, &low[0]);
     LLVMBasicBlockRef from[2] = { LLVMGetInsertBlock(b), again };
@@ -118,6 +120,40 @@ void reach_find(struct compiler *c, struct reach *r, LLVMValueRef lanes, unsigne
     r->offsets = LLVMBuildPhi(b, c->row32, "");
     LLVMAddIncoming(r->offsets, low, from, 2);
     r->first = member(c, span, offsetof(struct exec_span, first));
+}
+
+/* Are all numbers of 64 bits in the row multiples of `align` below `bytes`? */
+static LLVMValueRef all_small(struct compiler *c, LLVMValueRef row, unsigned align, unsigned bytes)
+{
+    enum { EACH = 8, PARTS = SG_LANES / EACH }; /* of a register of the processor */
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef joined = vector_part(c, row, 0, EACH), wrong[EACH];
+    for (unsigned k = 1; k < PARTS; k++)
+        joined = LLVMBuildOr(b, joined, vector_part(c, row, k * EACH, EACH), "");
+    for (unsigned k = 0; k < EACH; k++)
+        wrong[k] = constant_64(c, ~(uint64_t)(bytes - 1) | (align - 1));
+    joined = LLVMBuildAnd(b, joined, LLVMConstVector(wrong, EACH), "");
+    LLVMValueRef lanes = LLVMBuildICmp(b, LLVMIntNE, joined, LLVMConstNull(LLVMTypeOf(joined)), "");
+    return LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildBitCast(b, lanes, c->i8, ""), LLVMConstInt(c->i8, 0, false), "");
+}
+
+void reach_around(struct compiler *c, struct reach *r, unsigned bytes, LLVMBasicBlockRef far)
+{
+    LLVMBuilderRef b = c->builder;
+    const unsigned span = span_of(c, r, SG_READ);
+    const struct reach window = { .bytes = bytes };
+    LLVMBasicBlockRef near = block_new(c, "near");
+    LLVMValueRef first = member(c, span, offsetof(struct exec_span, first)), half = constant_64(c, bytes / 2),
+                 lane = LLVMBuildExtractElement(b, r->at, constant_32(c, 0), ""),
+                 own = LLVMBuildAnd(b, LLVMBuildSub(b, lane, first, ""), constant_64(c, ~(uint64_t)(r->align - 1)), "");
+    LLVMValueRef begin = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntULT, own, half, ""), constant_64(c, 0),
+                                         LLVMBuildSub(b, own, half, ""), ""),
+                 exists = LLVMBuildICmp(b, LLVMIntULT, begin, room_of(c, &window, span), "");
+    r->first = LLVMBuildAdd(b, first, begin, "");
+    LLVMValueRef apart = LLVMBuildSub(b, r->at, splat(c, r->first), "");
+    LLVMBuildCondBr(b, both(c, exists, all_small(c, apart, r->align, bytes)), near, far);
+    LLVMPositionBuilderAtEnd(b, near);
+    r->offsets = LLVMBuildTrunc(b, apart, c->row32, "");
 }
 
 LLVMValueRef reach_offsets(struct compiler *c, const struct reach *r, LLVMValueRef lanes)

@@ -218,8 +218,7 @@ bool shared_steps(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockR
 
 /* ---- in code for whole blocks: lanes that go on, where others have come to their end ---- */
 
-/* llvm.masked.load or .store: of a vector and a pointer to it. */
-static LLVMValueRef masked(struct compiler *c, const char *name, LLVMTypeRef row, LLVMTypeRef result, LLVMValueRef *s)
+LLVMValueRef masked(struct compiler *c, const char *name, LLVMTypeRef row, LLVMTypeRef result, LLVMValueRef *s)
 {
     LLVMTypeRef overloaded[2] = { row, LLVMPointerType(row, 0) }, types[4];
     LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, LLVMLookupIntrinsicID(name, strlen(name)), overloaded, 2);
