@@ -48,40 +48,6 @@ LLVMValueRef is_aligned(struct compiler *c, LLVMValueRef address, unsigned size)
 
 /* ---- halves of a warp: each lies side by side, or is at one place ---- */
 
-/* One value in the lower half of the lanes, another in the upper half. */
-static LLVMValueRef halves(struct compiler *c, LLVMValueRef low, LLVMValueRef high)
-{
-    LLVMValueRef which[SG_LANES];
-    LLVMValueRef undefined = LLVMGetUndef(LLVMTypeOf(low) == c->i64 ? c->row64 : c->row32);
-    LLVMValueRef two = LLVMBuildInsertElement(c->builder, undefined, low, constant_32(c, 0), "");
-    two = LLVMBuildInsertElement(c->builder, two, high, constant_32(c, 1), "");
-    for (unsigned l = 0; l < SG_LANES; l++)
-        which[l] = constant_32(c, l >= HALF);
-    return LLVMBuildShuffleVector(c->builder, two, undefined, LLVMConstVector(which, SG_LANES), "");
-}
-
-/* Addresses that grow by `step` from the first lane of each half. */
-static LLVMValueRef half_ramp(struct compiler *c, LLVMValueRef first, unsigned step)
-{
-    LLVMValueRef steps[SG_LANES];
-    for (unsigned l = 0; l < SG_LANES; l++)
-        steps[l] = LLVMConstInt(LLVMTypeOf(first) == c->row64 ? c->i64 : c->i32, l % HALF * step, false);
-    return LLVMBuildAdd(c->builder, first, LLVMConstVector(steps, SG_LANES), "");
-}
-
-LLVMValueRef half_ramps(struct compiler *c, LLVMValueRef low, LLVMValueRef high, unsigned step)
-{
-    return half_ramp(c, halves(c, low, high), step);
-}
-
-LLVMValueRef halves_join(struct compiler *c, const LLVMValueRef *half)
-{
-    LLVMValueRef which[SG_LANES];
-    for (unsigned l = 0; l < SG_LANES; l++)
-        which[l] = constant_32(c, l);
-    return LLVMBuildShuffleVector(c->builder, half[0], half[1], LLVMConstVector(which, SG_LANES), "");
-}
-
 static LLVMValueRef part(struct compiler *c, LLVMValueRef row, unsigned first)
 {
     LLVMValueRef which[HALF];
@@ -242,7 +208,7 @@ static void load_two(struct compiler *c, const struct exec_insn *i, LLVMBasicBlo
         p[h].low = address_of(c, first[h], (uint64_t)i->offset);
     }
     go_on_if_ends(c, a, first, 0, rare);
-    LLVMValueRef same = all_equal(c, a, halves(c, first[0], first[1])),
+    LLVMValueRef same = all_equal(c, a, halves_of(c, first[0], first[1])),
                  aligned = is_aligned(c, LLVMBuildOr(b, p[0].low, p[1].low, ""), i->size);
     find_both(c, i, both(c, same, aligned), p, i->size, SG_READ, rare);
     for (unsigned h = 0; h < 2; h++) {
@@ -250,11 +216,11 @@ static void load_two(struct compiler *c, const struct exec_insn *i, LLVMBasicBlo
         set_volatile(value[h]);
         value[h] = widened(c, i, value[h]);
     }
-    row_write(c, i->d, access_bits(i), halves(c, value[0], value[1]));
+    row_write(c, i->d, access_bits(i), halves_of(c, value[0], value[1]));
     LLVMBuildBr(b, behind);
 }
 
-static void prefetch(struct compiler *c, LLVMValueRef address, bool store)
+void prefetch(struct compiler *c, LLVMValueRef address, bool store)
 {
     static const char name[] = "llvm.prefetch";
     LLVMTypeRef at = LLVMPointerType(c->i8, 0), types[4] = { at, c->i32, c->i32, c->i32 };
@@ -359,7 +325,7 @@ static void shared_load_same(struct compiler *c, const struct exec_insn *i, cons
         value[h] = load_from(c, c->i32, p->address[h], 4);
         set_volatile(value[h]);
     }
-    row_write(c, i->d, ROW_32, halves(c, value[0], value[1]));
+    row_write(c, i->d, ROW_32, halves_of(c, value[0], value[1]));
     note_read(c, i);
 }
 
@@ -373,7 +339,7 @@ static void shared(struct compiler *c, const struct exec_insn *i, LLVMBasicBlock
     LLVMValueRef offsets = narrow ? a : LLVMBuildTrunc(b, a, c->row32, "");
     offsets = LLVMBuildAdd(b, offsets, splat(c, constant_32(c, (uint32_t)i->offset)), "");
     struct shared_place p = shared_place_of(c, offsets);
-    LLVMValueRef first = halves(c, p.offset[0], p.offset[1]);
+    LLVMValueRef first = halves_of(c, p.offset[0], p.offset[1]);
     LLVMValueRef beside = all_equal(c, offsets, half_ramp(c, first, 4));
     LLVMBasicBlockRef steps = block_new(c, "steps"), other = store ? rare : block_new(c, "other");
     branch_mostly(c, both(c, beside, both_fit(c, &p, 4 * HALF)), steps, other);

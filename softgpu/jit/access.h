@@ -20,18 +20,13 @@ LLVMValueRef may_touch(struct compiler *, const struct window_place *, unsigned 
 /* Do so many bytes of shared memory behind the offset exist? */
 LLVMValueRef fits_shared(struct compiler *, LLVMValueRef offset, unsigned bytes);
 
+/* Asks for the line of the cache, which need not exist. store: to write to it. */
+void prefetch(struct compiler *, LLVMValueRef address, bool store);
 /* Moves 16 lanes from or to each address. */
 void move_from(struct compiler *, const struct exec_insn *, const LLVMValueRef *address);
 void move_to(struct compiler *, const struct exec_insn *, const LLVMValueRef *address);
 /* An element of the load's size, or a row of them, as registers have it. */
 LLVMValueRef widened(struct compiler *, const struct exec_insn *, LLVMValueRef elements);
-
-/* One value in the lower half of the lanes, another in the upper half; from these on, in steps of so many. */
-LLVMValueRef half_ramps(struct compiler *, LLVMValueRef low, LLVMValueRef high, unsigned step);
-/* 16 lanes and 16 lanes as one row. */
-LLVMValueRef halves_join(struct compiler *, const LLVMValueRef *half);
-/* steps.c: llvm.masked.load or .store, of a vector and a pointer to it. */
-LLVMValueRef masked(struct compiler *, const char *name, LLVMTypeRef row, LLVMTypeRef result, LLVMValueRef *s);
 
 /* steps.c: where lanes are in steps of so many bytes, which are known. `each`: bytes of a lane. Goes on where the
    access can be made, with the places of the halves; in `rare` where not. */

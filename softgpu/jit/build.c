@@ -121,6 +121,49 @@ LLVMValueRef vector_part(struct compiler *c, LLVMValueRef vector, unsigned first
                                   "");
 }
 
+enum { HALF = SG_LANES / 2 };
+
+LLVMValueRef halves_of(struct compiler *c, LLVMValueRef low, LLVMValueRef high)
+{
+    LLVMValueRef which[SG_LANES];
+    LLVMValueRef undefined = LLVMGetUndef(LLVMTypeOf(low) == c->i64 ? c->row64 : c->row32);
+    LLVMValueRef two = LLVMBuildInsertElement(c->builder, undefined, low, constant_32(c, 0), "");
+    two = LLVMBuildInsertElement(c->builder, two, high, constant_32(c, 1), "");
+    for (unsigned l = 0; l < SG_LANES; l++)
+        which[l] = constant_32(c, l >= HALF);
+    return LLVMBuildShuffleVector(c->builder, two, undefined, LLVMConstVector(which, SG_LANES), "");
+}
+
+LLVMValueRef half_ramp(struct compiler *c, LLVMValueRef first, unsigned step)
+{
+    LLVMValueRef steps[SG_LANES];
+    for (unsigned l = 0; l < SG_LANES; l++)
+        steps[l] = LLVMConstInt(LLVMTypeOf(first) == c->row64 ? c->i64 : c->i32, l % HALF * step, false);
+    return LLVMBuildAdd(c->builder, first, LLVMConstVector(steps, SG_LANES), "");
+}
+
+LLVMValueRef half_ramps(struct compiler *c, LLVMValueRef low, LLVMValueRef high, unsigned step)
+{
+    return half_ramp(c, halves_of(c, low, high), step);
+}
+
+LLVMValueRef halves_join(struct compiler *c, const LLVMValueRef *half)
+{
+    LLVMValueRef which[SG_LANES];
+    for (unsigned l = 0; l < SG_LANES; l++)
+        which[l] = constant_32(c, l);
+    return LLVMBuildShuffleVector(c->builder, half[0], half[1], LLVMConstVector(which, SG_LANES), "");
+}
+
+LLVMValueRef masked(struct compiler *c, const char *name, LLVMTypeRef row, LLVMTypeRef result, LLVMValueRef *s)
+{
+    LLVMTypeRef overloaded[2] = { row, LLVMPointerType(row, 0) }, types[4];
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, LLVMLookupIntrinsicID(name, strlen(name)), overloaded, 2);
+    for (unsigned k = 0; k < 4; k++)
+        types[k] = LLVMTypeOf(s[k]);
+    return LLVMBuildCall2(c->builder, LLVMFunctionType(result, types, 4, false), f, s, 4, "");
+}
+
 LLVMValueRef canonical(struct compiler *c, LLVMValueRef bits)
 {
     LLVMValueRef x = LLVMBuildBitCast(c->builder, bits, c->floats, "");

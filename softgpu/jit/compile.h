@@ -30,7 +30,7 @@
  *   steps.c       where it is known how far lanes are apart
  *   vectors.c     vectors of global memory: elements change places
  *   reach.c       where lanes are in global memory, if they are anywhere
- *   bytes.c       loads of bytes side by side, which become one
+ *   bytes.c       loads of what lies side by side in each lane, which become one
  *   locals.c      local memory and parameters of calls
  *   gather.c      rows from memory whose lanes are anywhere
  *   atomics.c     atomic operations on shared and global memory
@@ -402,6 +402,15 @@ LLVMValueRef vectors_join(struct compiler *, LLVMValueRef *, unsigned count);
 LLVMValueRef vector_part(struct compiler *, LLVMValueRef, unsigned first, unsigned count);
 /* A value in each lane, of 32 or 64 bits. */
 LLVMValueRef splat(struct compiler *, LLVMValueRef);
+/* One value in the lower half of the lanes, another in the upper half. */
+LLVMValueRef halves_of(struct compiler *, LLVMValueRef low, LLVMValueRef high);
+/* Grows by `step` from the first lane of each half; from the two values. */
+LLVMValueRef half_ramp(struct compiler *, LLVMValueRef first, unsigned step);
+LLVMValueRef half_ramps(struct compiler *, LLVMValueRef low, LLVMValueRef high, unsigned step);
+/* 16 lanes and 16 lanes as one row. */
+LLVMValueRef halves_join(struct compiler *, const LLVMValueRef *half);
+/* llvm.masked.load or .store, of a vector and a pointer to it. */
+LLVMValueRef masked(struct compiler *, const char *name, LLVMTypeRef row, LLVMTypeRef result, LLVMValueRef *s);
 /* Of f32: any NaN becomes 0x7fffffff. */
 LLVMValueRef canonical(struct compiler *, LLVMValueRef bits);
 
@@ -436,6 +445,11 @@ bool emit_access(struct compiler *, const struct exec_insn *,
    the row is written in all lanes; else in those that take part. */
 void vector_load(struct compiler *, const struct exec_insn *, const LLVMValueRef *half, bool all);
 void vector_store(struct compiler *, const struct exec_insn *, const LLVMValueRef *half);
+/* Elements of `size` bytes, 4 or 8, one of each row, which are 8 or 16 bytes of each lane; those of one lane. */
+struct lane_vectors { LLVMValueRef by[4]; unsigned size, bytes; };
+void vectors_from_rows(struct compiler *, const LLVMValueRef *rows, unsigned size, unsigned elements,
+                       struct lane_vectors *);
+LLVMValueRef vectors_of_lane(struct compiler *, const struct lane_vectors *, unsigned lane);
 /* From vectors of 128 bits to rows of `lanes` elements of 32 bits: each vector has a lane's four elements, or two
    lanes' pairs (elements: 2). */
 void vectors_to_rows(struct compiler *, LLVMValueRef *vectors, unsigned lanes, unsigned elements, LLVMValueRef *rows);
@@ -453,13 +467,15 @@ bool emit_address(struct compiler *, const struct exec_insn *);
 /* fixed.c: false: it is none. */
 bool emit_fixed(struct compiler *, const struct exec_insn *);
 
-/* bytes.c: writes the instructions from k on that load bytes side by side, and those between, if they are some. Returns
-   the instruction behind them, or k. emit: writes an instruction that is no branch. */
+/* bytes.c: writes the instructions from k on that load what lies side by side in each lane, and those between, if they
+   are some. Returns the instruction behind them, or k. emit: writes an instruction that is no branch. */
 uint32_t bytes_emit(struct compiler *, uint32_t k, void (*emit)(struct compiler *, uint32_t k));
 
 /* gather.c: elements of so many bytes, each of which is at an offset of 32 bits behind `base`. */
 LLVMValueRef gather(struct compiler *, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes);
-/* Likewise of words of 32 bits, all of which are in the 128 bytes from `begin` on. For AVX-512. */
+/* 16 bytes of each lane, likewise: four rows of elements of 4 bytes, or two of 8. */
+void gather_wide(struct compiler *, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes, LLVMValueRef *rows);
+/* Elements are words of 32 bits, all of which are in the 128 bytes from `begin` on. For AVX-512. */
 LLVMValueRef gather_around(struct compiler *, LLVMValueRef begin, LLVMValueRef offsets);
 /* Like gather(), for all lanes. With AVX2, where all elements are words of 32 bits in one line of the cache, the code
    loads that line once. The builder stands in another block afterwards. */

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { LINE = 64, WORDS = LINE / 4 };
+enum { LINE = 64, WORDS = LINE / 4, WIDE = 16 };
 
 LLVMValueRef gather(struct compiler *c, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes)
 {
@@ -25,6 +25,38 @@ LLVMValueRef gather(struct compiler *c, LLVMValueRef base, LLVMValueRef offsets,
         row = LLVMBuildInsertElement(c->builder, row, value, constant_32(c, l), "");
     }
     return row;
+}
+
+/* Of so many lanes' pairs of 64 bits the first or the second of each. */
+static LLVMValueRef one_of_pairs(struct compiler *c, LLVMValueRef pairs, unsigned lanes, unsigned which)
+{
+    LLVMValueRef from[SG_LANES];
+    for (unsigned l = 0; l < lanes; l++)
+        from[l] = constant_32(c, 2 * l + which);
+    return LLVMBuildShuffleVector(c->builder, pairs, LLVMGetUndef(LLVMTypeOf(pairs)), LLVMConstVector(from, lanes), "");
+}
+
+void gather_wide(struct compiler *c, LLVMValueRef base, LLVMValueRef offsets, unsigned bytes, LLVMValueRef *rows)
+{
+    const unsigned count = WIDE / bytes, group = (c->wish->avx512 ? LINE : LINE / 2) / bytes;
+    LLVMTypeRef type = LLVMVectorType(bytes == 8 ? c->i64 : c->i32, count);
+    LLVMValueRef vector[SG_LANES], part[WIDE / 4], all[WIDE / 4][SG_LANES / 4];
+    store_to(c, offsets, lanes_variable(c, c->lane_places), 64);
+    for (unsigned g = 0; g < SG_LANES / group; g++) {
+        for (unsigned l = 0; l < group; l++) {
+            LLVMValueRef cell = lanes_cell(c, c->lane_places, constant_64(c, g * group + l), 4),
+                         offset = LLVMBuildZExt(c->builder, load_from(c, c->i32, cell, 4), c->i64, "");
+            vector[l] = load_from(c, type, LLVMBuildAdd(c->builder, base, offset, ""), 1);
+        }
+        if (bytes == 4)
+            vectors_to_rows(c, vector, group, count, part);
+        else
+            vectors_join(c, vector, group);
+        for (unsigned k = 0; k < count; k++)
+            all[k][g] = bytes == 4 ? part[k] : one_of_pairs(c, vector[0], group, k);
+    }
+    for (unsigned k = 0; k < count; k++)
+        rows[k] = vectors_join(c, all[k], SG_LANES / group);
 }
 
 LLVMValueRef gather_around(struct compiler *c, LLVMValueRef begin, LLVMValueRef offsets)

@@ -218,15 +218,6 @@ bool shared_steps(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockR
 
 /* ---- in code for whole blocks: lanes that go on, where others have come to their end ---- */
 
-LLVMValueRef masked(struct compiler *c, const char *name, LLVMTypeRef row, LLVMTypeRef result, LLVMValueRef *s)
-{
-    LLVMTypeRef overloaded[2] = { row, LLVMPointerType(row, 0) }, types[4];
-    LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, LLVMLookupIntrinsicID(name, strlen(name)), overloaded, 2);
-    for (unsigned k = 0; k < 4; k++)
-        types[k] = LLVMTypeOf(s[k]);
-    return LLVMBuildCall2(c->builder, LLVMFunctionType(result, types, 4, false), f, s, 4, "");
-}
-
 /* Where lane 0 is. */
 static LLVMValueRef find_some(struct compiler *c, const struct exec_insn *i, LLVMValueRef lanes,
                               LLVMBasicBlockRef rare)

@@ -114,6 +114,42 @@ static LLVMValueRef pair_of(struct compiler *c, const LLVMValueRef *rows, unsign
     return LLVMBuildShuffleVector(c->builder, rows[0], rows[1], LLVMConstVector(which, 2), "");
 }
 
+/* Elements of 32 bits from two or four rows: each result has the vectors of the first (second …) lanes of all blocks
+   of four, or of pairs of lanes. */
+static void rows_to_vectors(struct compiler *c, const LLVMValueRef *rows, unsigned elements, LLVMValueRef *by)
+{
+    LLVMValueRef xy = pick(c, rows[0], rows[1], low), xy_high = pick(c, rows[0], rows[1], high);
+    if (elements == 2) {
+        by[0] = xy;
+        by[1] = xy_high;
+        return;
+    }
+    LLVMValueRef zu = pick(c, rows[2], rows[3], low), zu_high = pick(c, rows[2], rows[3], high);
+    by[0] = pick(c, xy, zu, firsts);
+    by[1] = pick(c, xy, zu, lasts);
+    by[2] = pick(c, xy_high, zu_high, firsts);
+    by[3] = pick(c, xy_high, zu_high, lasts);
+}
+
+LLVMValueRef vectors_of_lane(struct compiler *c, const struct lane_vectors *v, unsigned lane)
+{
+    const unsigned words = v->bytes / 4, within = lane % BLOCK * words; /* of the lanes of its block before it */
+    if (v->size == 8)
+        return pair_of(c, v->by, lane);
+    return vector_part(c, v->by[within / BLOCK], lane / BLOCK * BLOCK + within % BLOCK, words);
+}
+
+void vectors_from_rows(struct compiler *c, const LLVMValueRef *rows, unsigned size, unsigned elements,
+                       struct lane_vectors *v)
+{
+    v->size = size;
+    v->bytes = size * elements;
+    if (size == 4)
+        rows_to_vectors(c, rows, elements, v->by);
+    for (unsigned k = 0; size == 8 && k < elements; k++)
+        v->by[k] = rows[k];
+}
+
 void vector_store(struct compiler *c, const struct exec_insn *i, const LLVMValueRef *half)
 {
     const struct exec_vector *v = i->extra;
@@ -125,17 +161,7 @@ void vector_store(struct compiler *c, const struct exec_insn *i, const LLVMValue
         store_piece(c, pair_of(c, rows, l), lane_at(c, half, l, PIECE), PIECE);
     if (i->size == 8)
         return;
-    LLVMValueRef xy = pick(c, rows[0], rows[1], low), xy_high = pick(c, rows[0], rows[1], high);
-    if (i->vector == 2) {
-        by[0] = xy;
-        by[1] = xy_high;
-    } else {
-        LLVMValueRef zu = pick(c, rows[2], rows[3], low), zu_high = pick(c, rows[2], rows[3], high);
-        by[0] = pick(c, xy, zu, firsts);
-        by[1] = pick(c, xy, zu, lasts);
-        by[2] = pick(c, xy_high, zu_high, firsts);
-        by[3] = pick(c, xy_high, zu_high, lasts);
-    }
+    rows_to_vectors(c, rows, i->vector, by);
     for (unsigned l = 0; l < SG_LANES; l += PIECE / bytes) /* a block of four lanes is as many vectors as elements */
         store_piece(c, vector_part(c, by[l % BLOCK * bytes / PIECE], l / BLOCK * BLOCK, BLOCK),
                     lane_at(c, half, l, bytes), bytes);
