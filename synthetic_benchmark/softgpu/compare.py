@@ -2,14 +2,14 @@
 """compare.py: the second part of `make bench-softgpu`. Runs each kernel on the software GPU, by PoCL and as C with
 OpenMP, and prints the ratios of their times.
 
-    compare.py --programs DIR --bin DIR [--old DIR] [--rounds N] [CASE ...]
+    compare.py --programs DIR --bin DIR [--old DIR] [--rounds N] [--avx2] [CASE ...]
 
 DIR holds cuda, opencl, openmp, cublas and openblas, as far as they could be built. The forms take turns in each round;
 of each the best time of all rounds counts. Where there is a compiler (libsoftgpu-jit.so), the software GPU runs once
 more with FLYT_SOFTGPU_JIT=on, and is timed once its compiler has had some seconds, as that of PoCL has before it
-begins; a column says how many times faster that is. --old: the bin/ of another build, which
-takes turns with this one; then a column says how many times faster this one is. Exit status 1: a program failed, or
-two forms of a kernel disagree in their result.
+begins; a column says how many times faster that is. --old: the bin/ of another build, which takes turns with this one;
+then a column says how many times faster this one is. --avx2: the software GPU and OpenBLAS do without AVX-512; PoCL
+has no setting for it. Exit status 1: a program failed, or two forms of a kernel disagree in their result.
 """
 import argparse
 import os
@@ -38,6 +38,8 @@ class Forms:
 
     def environment(self, form):
         found = dict(os.environ, OMP_WAIT_POLICY="passive")
+        if self.options.avx2:
+            found.update(FLYT_SOFTGPU_CPU="v3", OPENBLAS_CORETYPE="Haswell")
         if form in OURS + ("cublas", "cublas_jit"):
             place = os.path.abspath(self.options.old if form == "old" else self.options.bin)
             found.update(FLYT_SERVER="local:", LD_LIBRARY_PATH=os.path.join(place, "cudart"))
@@ -114,6 +116,7 @@ def main():
     parser.add_argument("--cublas", help="the folder of libcublas.so")
     parser.add_argument("--old", help="the bin/ of another build")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--avx2", action="store_true", help="without AVX-512")
     parser.add_argument("cases", nargs="*", default=CASES)
     options = parser.parse_args()
     forms = Forms(options)

@@ -2,7 +2,7 @@
 """forms.py SOURCES DIR: public programs that have a CUDA and an OpenMP form, on the software GPU and on the processor.
 
     forms.py SOURCES DIR [--bin DIR] [--rounds N] [--parts build,check,measure,table] [--seconds S]
-             [--forms openmp,off,on] [NAME ...]
+             [--forms openmp,off,on] [--avx2] [NAME ...]
 
 SOURCES holds a checkout of HeCBench, of which forms.tsv names 20 programs. Both forms of each are built into DIR: the
 CUDA form as PTX, the OpenMP form for the host (`g++ -O3 -march=native -fopenmp`; its directives ask for a device,
@@ -22,8 +22,8 @@ difference of the numbers. So what happens once (set-up, the first runs of code 
 program's own check) is in neither. The OpenMP form has the numbers of repetitions of compiled code, but no more than
 5 s of warm-up, since it has nothing to compile. The table has the median of the rounds and, beside it, what happens
 once: the processor time of compiling, in all, and `*` where the second half of the longest warm-up still had some.
-A program whose OpenMP form moves more than 70 % of what that of babelstream moves in a second stands apart. Exit
-status 1: a program failed or two forms disagree.
+With --avx2, no form has AVX-512; it wants a DIR of its own. A program whose OpenMP form moves more than 70 % of what
+that of babelstream moves in a second stands apart. Exit status 1: a program failed or two forms disagree.
 """
 import argparse
 import csv
@@ -84,7 +84,7 @@ class Program:
             if self.change:
                 names = [self.changed(folder, name) for name in names]
             if form == "openmp":
-                command = ["g++", "-O3", "-march=native", "-fopenmp"]
+                command = ["g++", "-O3", f"-march={'x86-64-v3' if self.options.avx2 else 'native'}", "-fopenmp"]
             else:
                 command = [self.options.compiler, "-std=c++17", "-O3", "-arch=compute_80", "-cudart", "shared"]
             command += ["-w", *self.flags, "-I.", f"-I../{self.name}-cuda", *names, "-o", self.binary(form)]
@@ -106,6 +106,7 @@ class Program:
         environment = dict(os.environ, OMP_WAIT_POLICY="passive", **more)
         if form != "openmp":
             environment.update(FLYT_SERVER="local:", FLYT_SOFTGPU_JIT=form)
+            environment.update({"FLYT_SOFTGPU_CPU": "v3"} if self.options.avx2 else {})
             environment["LD_LIBRARY_PATH"] = os.path.abspath(os.path.join(self.options.bin, "cudart"))
         words = (self.other if form == "openmp" else self.arguments).format(n=repetitions, check=check).split()
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
@@ -265,6 +266,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--forms", type=lambda text: text.split(","), default=list(FORMS))
+    parser.add_argument("--avx2", action="store_true", help="without AVX-512")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     options.end = time.monotonic() + options.seconds

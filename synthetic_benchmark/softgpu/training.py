@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """training.py [MODEL ...]: a training step of PyTorch on the software GPU, and on the processor.
 
-    training.py [--bin DIR] [--warm S] [--long S] [MODEL ...]
+    training.py [--bin DIR] [--warm S] [--long S] [--avx2] [MODEL ...]
 
 Runs training_steps.py in the root file system of tests/pytorch/make-root (Debian 13's PyTorch 2.6): on the processor,
 with OpenBLAS from Debian in place of the slow reference BLAS, and on the software GPU of a server on this machine with
@@ -9,7 +9,7 @@ FLYT_SOFTGPU_JIT=off and =on. All have two threads. One after the other warms up
 left to do, and measures. Prints a table as Markdown: milliseconds of the shortest step (a thread that is kept from its
 processor makes PyTorch's others wait, so medians say more about other work on the machine), the ratios, the ratios of
 the medians, the first step, and what the compiler still had to do after the warm-up, in seconds
-of processor time. Exit status 1: the losses differ; 77: no root file system.
+of processor time. With --avx2, neither has AVX-512. Exit status 1: the losses differ; 77: no root file system.
 """
 import argparse
 import os
@@ -32,10 +32,11 @@ mount -t proc proc {root}/proc
 mount --rbind /dev {root}/dev
 mount --bind {bin} {root}/flyt
 mount --bind {here} {root}/tests
-exec chroot {root} /usr/bin/env -i PATH=/usr/bin:/bin HOME=/root LC_ALL=C.UTF-8 OMP_NUM_THREADS=2 \
+exec chroot {root} /usr/bin/env -i {level} PATH=/usr/bin:/bin HOME=/root LC_ALL=C.UTF-8 OMP_NUM_THREADS=2 \
     XDG_RUNTIME_DIR=/run/server PYTHONDONTWRITEBYTECODE=1 OPENBLAS_NUM_THREADS=2 \
     LD_LIBRARY_PATH=/openblas:/cudnn:/usr/lib/python3/dist-packages/torch/lib {command}
 """
+AVX2 = "ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell"
 # In a folder of its own, so that the tests in this root go on with what they had.
 OPENBLAS = """set -e
 cd {root}/tmp
@@ -74,7 +75,7 @@ class Server:
         self.process = subprocess.Popen(
             [f"{options.bin}/cricket-rpc-server", "--listen", f"unix://{ROOM}/root/run/server/{name}"]
             + ["--gpu", "software"], stdout=subprocess.PIPE, stderr=self.log, text=True,
-            env=dict(os.environ, FLYT_SOFTGPU_JIT=form))
+            env=dict(os.environ, FLYT_SOFTGPU_JIT=form, **({"FLYT_SOFTGPU_CPU": "v3"} if options.avx2 else {})))
         if "listening on" not in self.process.stdout.readline():
             raise RuntimeError("the server did not start")
 
@@ -103,7 +104,7 @@ class Training:
         if self.server:
             python = f"/flyt/flyt-run --server {self.server.address} {python}"
         script = ENTER.format(root=shlex.quote(f"{ROOM}/root"), bin=shlex.quote(os.path.abspath(options.bin)),
-                              here=shlex.quote(HERE), command=python)
+                              here=shlex.quote(HERE), command=python, level=AVX2 if options.avx2 else "")
         self.process = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "bash", "-c", script],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.first = float(self.read("first")[0])
@@ -133,6 +134,7 @@ def main():
     parser.add_argument("--bin", default=os.path.join(ROOT, "bin"))
     parser.add_argument("--warm", type=float, default=60, help="seconds before measuring on the software GPU")
     parser.add_argument("--long", type=float, default=5, help="seconds of a measurement")
+    parser.add_argument("--avx2", action="store_true", help="without AVX-512")
     parser.add_argument("models", nargs="*", default=MODELS)
     options = parser.parse_args()
     made = subprocess.run([os.path.join(ROOT, "tests/pytorch/make-root")], stderr=subprocess.PIPE, text=True)
