@@ -22,9 +22,9 @@ enum { LEAST = 3, MOST = 128, WORD = 8, WIDE = 16, LINE = 64, AHEAD = 3 * LINE }
 
 /* Loads or stores, `count` of them, from `least` to before `most` behind the row `at`; the smallest and the largest
    element. */
-struct part { exec_source at; int64_t least, most; unsigned count, smallest, largest; };
+struct byte_part { exec_source at; int64_t least, most; unsigned count, smallest, largest; };
 /* A line of instructions up to before `end`. mixed: loads follow stores. */
-struct byte_line { struct part loads, stores; uint32_t end; bool mixed; };
+struct byte_line { struct byte_part loads, stores; uint32_t end; bool mixed; };
 
 /* What the lanes have loaded: words of 8 bytes, or elements of 4; and the rows that they will store. */
 struct pieces { LLVMValueRef word[WIDE / WORD], quarter[WIDE / 4], stored[WIDE / 4]; };
@@ -69,18 +69,18 @@ static bool is_target(const struct compiler *c, uint32_t k)
     return false;
 }
 
-static unsigned bytes_of(const struct part *p) { return (unsigned)(p->most - p->least); }
+static unsigned bytes_of(const struct byte_part *p) { return (unsigned)(p->most - p->least); }
 
 /* false: it does not belong to the others, or does not fit in. */
-static bool add(const struct compiler *c, uint32_t first, uint32_t k, struct part *p)
+static bool add(const struct compiler *c, uint32_t first, uint32_t k, struct byte_part *p)
 {
     const struct exec_insn *i = &c->wish->insns[k];
-    struct part all = *p;
+    struct byte_part all = *p;
     for (uint32_t n = first; !p->count && n < k; n++)
         if (writes(&c->wish->insns[n], i->s[0]))
             return false;
     if (!p->count)
-        all = (struct part){ .at = i->s[0], .least = i->offset, .most = i->offset, .smallest = i->size };
+        all = (struct byte_part){ .at = i->s[0], .least = i->offset, .most = i->offset, .smallest = i->size };
     all.least = i->offset < all.least ? i->offset : all.least;
     all.most = i->offset + i->size > all.most ? i->offset + i->size : all.most;
     all.smallest = i->size < all.smallest ? i->size : all.smallest;
@@ -93,7 +93,7 @@ static bool add(const struct compiler *c, uint32_t first, uint32_t k, struct par
 }
 
 /* Does it write the row of addresses? */
-static bool moves(const struct exec_insn *i, const struct part *p) { return p->count && writes(i, p->at); }
+static bool moves(const struct exec_insn *i, const struct byte_part *p) { return p->count && writes(i, p->at); }
 
 /* Fills the line in that begins with the load or store k. */
 static void walk(const struct compiler *c, uint32_t k, bool stores, struct byte_line *l)
@@ -102,7 +102,7 @@ static void walk(const struct compiler *c, uint32_t k, bool stores, struct byte_
     *l = (struct byte_line){ .end = k };
     for (uint32_t at = k; at < c->wish->count && at - k < MOST && c->in_region[at]; at++) {
         const struct exec_insn *i = &insns[at];
-        struct part *p = is_load(i) ? &l->loads : stores && is_store(i) ? &l->stores : NULL;
+        struct byte_part *p = is_load(i) ? &l->loads : stores && is_store(i) ? &l->stores : NULL;
         const bool back = is_load(i) && l->stores.count;
         if ((!p && !is_lanewise(i)) || (at != k && is_target(c, at)) || (back && i->s[0] == l->stores.at) ||
             (p && !add(c, k, at, p)))
@@ -129,7 +129,7 @@ static bool are_good_loads(const struct compiler *c, uint32_t k, const struct by
 /* Do they fill all bytes, each once? */
 static bool are_good_stores(const struct compiler *c, uint32_t k, const struct byte_line *l)
 {
-    const struct part *p = &l->stores;
+    const struct byte_part *p = &l->stores;
     uint32_t filled = 0;
     for (; k < l->end; k++) {
         const struct exec_insn *i = &c->wish->insns[k];
@@ -203,7 +203,7 @@ static LLVMValueRef are_apart(struct compiler *c, LLVMValueRef step, uint64_t by
     return LLVMBuildICmp(c->builder, LLVMIntUGT, address_of(c, step, bytes - 1), constant_64(c, 2 * bytes - 2), "");
 }
 
-static LLVMValueRef first_bytes(struct compiler *c, const struct part *p)
+static LLVMValueRef first_bytes(struct compiler *c, const struct byte_part *p)
 {
     return LLVMBuildAdd(c->builder, row_read(c, p->at, ROW_64), splat(c, constant_64(c, (uint64_t)p->least)), "");
 }
@@ -221,11 +221,11 @@ static void go_on_if(struct compiler *c, LLVMValueRef condition, LLVMBasicBlockR
 }
 
 /* From the first to before the last byte of all lanes. */
-struct extent { LLVMValueRef from, to; };
+struct byte_extent { LLVMValueRef from, to; };
 
 /* Goes on where these lanes (NULL: all), the first two among them, are in equal steps, which are not smaller than what
    each moves. */
-static struct extent go_on_in_steps(struct compiler *c, const struct part *p, LLVMValueRef lanes,
+static struct byte_extent go_on_in_steps(struct compiler *c, const struct byte_part *p, LLVMValueRef lanes,
                                     LLVMBasicBlockRef alone)
 {
     enum { FIRST_TWO = 3 };
@@ -246,8 +246,8 @@ static struct extent go_on_in_steps(struct compiler *c, const struct part *p, LL
     }
     right = LLVMBuildICmp(b, LLVMIntEQ, right, constant_32(c, UINT32_MAX), "");
     go_on_if(c, both(c, right, are_apart(c, step, bytes_of(p))), alone);
-    LLVMValueRef end = LLVMBuildSelect(b, up, last, first, "");
-    return (struct extent){ .from = LLVMBuildSelect(b, up, first, last, ""), .to = address_of(c, end, bytes_of(p)) };
+    return (struct byte_extent){ .from = LLVMBuildSelect(b, up, first, last, ""),
+                                 .to = address_of(c, LLVMBuildSelect(b, up, last, first, ""), bytes_of(p)) };
 }
 
 /* Goes on where the line may be written with pieces, as far as the lanes' distances say it. Where lanes are near to
@@ -261,15 +261,15 @@ static void go_on_if_apart(struct compiler *c, const struct byte_line *l, LLVMVa
         go_on_if(c, are_apart(c, step, bytes_of(&l->loads)), alone);
         return;
     }
-    const struct extent stores = go_on_in_steps(c, &l->stores, lanes, alone);
+    const struct byte_extent stores = go_on_in_steps(c, &l->stores, lanes, alone);
     if (!l->mixed)
         return;
-    const struct extent loads = go_on_in_steps(c, &l->loads, lanes, alone);
+    const struct byte_extent loads = go_on_in_steps(c, &l->loads, lanes, alone);
     go_on_if(c, LLVMBuildOr(b, LLVMBuildICmp(b, LLVMIntULE, loads.to, stores.from, ""),
                             LLVMBuildICmp(b, LLVMIntULE, stores.to, loads.from, ""), ""), alone);
 }
 
-static struct reach find(struct compiler *c, const struct part *p, LLVMValueRef lanes, unsigned rights,
+static struct reach find(struct compiler *c, const struct byte_part *p, LLVMValueRef lanes, unsigned rights,
                          LLVMBasicBlockRef alone)
 {
     const unsigned bytes = bytes_of(p) <= WORD ? WORD : WIDE;
@@ -279,7 +279,7 @@ static struct reach find(struct compiler *c, const struct part *p, LLVMValueRef 
     return r;
 }
 
-static void load_pieces(struct compiler *c, const struct part *loads, const struct reach *r, struct pieces *p)
+static void load_pieces(struct compiler *c, const struct byte_part *loads, const struct reach *r, struct pieces *p)
 {
     if (bytes_of(loads) <= WORD)
         p->word[0] = gather(c, r->first, r->offsets, WORD);
@@ -322,7 +322,7 @@ static void store_some(struct compiler *c, const struct lane_vectors *v, const s
     lanes_each(c, lanes, v->bytes == WIDE ? store_long : store_short, NULL);
 }
 
-static void store_pieces(struct compiler *c, const struct part *stores, const struct reach *r,
+static void store_pieces(struct compiler *c, const struct byte_part *stores, const struct reach *r,
                          const LLVMValueRef *rows, LLVMValueRef lanes)
 {
     LLVMBuilderRef b = c->builder;
