@@ -13,6 +13,7 @@
  *   the interpreter or many at a time by compiled code, where their addresses leave what is mapped, wrap or are odd
  * shows: software GPU: an index of 32 bits that wraps in some blocks, or in some lanes of a warp, is no index of what
  *   lies before it
+ * shows: software GPU: the message of a fault names the thread, where many blocks run in one turn
  */
 #include <stdlib.h>
 
@@ -224,6 +225,29 @@ EXEC_TEST(numbers_that_wrap_within_a_warp_are_far_away)
     gpu_load(WRAPS("add.s32 r11, r3, r2; add.s32 r11, r11, r2; add.s32 r11, r11, r6;\n"));
     launch_wraps(ARG(from) - 4 * words + 16384, 3001, INT32_MAX - 1515, CUDA_SUCCESS);
     launch_wraps(ARG(from) - 4 * words + 16384, 3032, INT32_MAX - 1515, CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+/* ---- a fault of one thread ---- */
+
+EXEC_TEST(a_fault_names_the_block_and_the_thread)
+{
+    enum { BLOCKS = 1000, LINES = 3, THREADS = 128, WIDTH = BLOCKS * THREADS };
+    const struct gpu_shape shape = { .grid = { BLOCKS, LINES, 1 }, .block = { THREADS, 1, 1 } };
+    gpu_load(START "setp.eq.u32 p1, r9, r2; selp.b32 r11, 0x3fffffff, r3, p1; mul.wide.u32 a3, r11, 4;\n"
+                   "add.s64 a3, a3, a0; ld.global.u32 r20, [a3]; st.global.u32 [a2], r20;\nret;\n}\n");
+    const uint32_t *from = gpu_alloc(4 * WIDTH), *to = gpu_alloc(4 * WIDTH * LINES);
+    for (unsigned k = 0; k < 8; k++) {
+        const uint32_t x = any(WIDTH), line = any(LINES);
+        const uint64_t arguments[5] = { ARG(from), ARG(to), 0, line * WIDTH + x, 0 };
+        char text[512] = "", wanted[64];
+        const struct twice_log log = twice_log_begin();
+        const int error = gpu_launch("k", &shape, 5, arguments, 60);
+        twice_log_end(&log, text, sizeof text);
+        assert_int_equal(error, CUDA_ERROR_ILLEGAL_ADDRESS);
+        (void)snprintf(wanted, sizeof wanted, "block %u,%u,0, thread %u of", x / THREADS, line, x % THREADS);
+        if (!strstr(text, wanted))
+            fail_msg("not %s: %s", wanted, text);
+    }
 }
 
 int main(void) { return unit_run(twice_setup, exec_teardown); }
