@@ -7,9 +7,10 @@ OpenMP, and prints the ratios of their times.
 DIR holds cuda, opencl, openmp, cublas and openblas, as far as they could be built. The forms take turns in each round;
 of each the best time of all rounds counts. Where there is a compiler (libsoftgpu-jit.so), the software GPU runs once
 more with FLYT_SOFTGPU_JIT=on, and is timed once its compiler has had some seconds, as that of PoCL has before it
-begins; a column says how many times faster that is. --old: the bin/ of another build, which takes turns with this one;
-then a column says how many times faster this one is. --avx2: the software GPU and OpenBLAS do without AVX-512; PoCL
-has no setting for it. Exit status 1: a program failed, or two forms of a kernel disagree in their result.
+begins; a column says how many times faster that is. The case `empty` launches an empty kernel, and waits. --old: the
+bin/ of another build, which takes turns with this one; then a column says how many times faster this one is. --avx2:
+the software GPU and OpenBLAS do without AVX-512; PoCL has no setting for it. Exit status 1: a program failed, or two
+forms of a kernel disagree in their result.
 """
 import argparse
 import os
@@ -24,6 +25,8 @@ OURS = ("cuda", "jit", "old")
 PRODUCTS = {"cublas": "cuBLAS", "cublas_jit": "cuBLAS, compiled", "openblas": "OpenBLAS"}
 CASES = ["vector_add", "stencil", "collatz", "matmul", "nbody", "histogram", "black_scholes", "fma_chain", "reduction",
          "transpose", "grey"]
+LAUNCHES = ["empty_1x1", "empty_1x32", "empty_16x256", "empty_row_of_1000"]
+NAMES = {"cuda": "", "jit": "compiled ", "old": "old "}
 # Seconds that a kernel runs before it is timed.
 WARM = {"jit": "1.5", "cublas_jit": "8"}
 # Results of floats differ by the order of sums.
@@ -109,6 +112,15 @@ def print_products(forms):
             print(f"{name} ÷ OpenBLAS, CPU: {ratio:.1f}")
 
 
+def print_launches(forms):
+    """Launches of an empty kernel, each form's best median of all rounds."""
+    for case in LAUNCHES:
+        told = [f"{NAMES[form]}{wall:.1f} µs, {cpu:.1f} µs of CPU time"
+                for form in OURS for wall, cpu in [forms.times.get((form, case), (None, None))] if wall]
+        if told:
+            print(f"{case}, launch to done: {'; '.join(told)}")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--programs", required=True)
@@ -122,7 +134,7 @@ def main():
     forms = Forms(options)
     jit = os.path.exists(os.path.join(options.bin, "libsoftgpu-jit.so"))
     wanted = [f for f in FORMS if (f != "old" or options.old) and (f != "jit" or jit)]
-    cases = [c for c in options.cases if c != "sgemm"]
+    cases = [c for c in options.cases if c not in ("sgemm", "empty")]
     for _ in range(options.rounds):
         for case in cases:
             for form in wanted:
@@ -133,6 +145,11 @@ def main():
             if form != "cublas_jit" or jit:
                 forms.run(form, [])
         print_products(forms)
+    if cases == CASES or "empty" in options.cases:
+        for _ in range(options.rounds):
+            for form in [f for f in OURS if f in wanted]:
+                forms.run(form, ["empty"])
+        print_launches(forms)
     for form, why in forms.absent.items():
         print(f"SKIP {form}: {why}")
     for text in forms.wrong:

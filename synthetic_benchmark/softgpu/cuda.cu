@@ -54,20 +54,41 @@ static int form_run(const struct bench_case *c)
 
 __global__ void empty() { }
 
-/* The best time of a launch and the wait for it, in µs. */
-static int bench_empty(void)
+static int compare_times(const void *a, const void *b)
 {
-    double best = 1e9;
-    for (int k = 0; k < 2000; k++) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Launches an empty kernel `row` times and waits, over and over. A line as bench_all() prints: the median and the CPU
+   time of one such row, in µs. */
+static int bench_launches(const char *name, unsigned grid, unsigned block, int row)
+{
+    enum { TIMES = 20000 };
+    static double times[TIMES];
+    const int count = TIMES / row, before_count = count / 10;
+    double cpu = 0;
+    for (int k = -before_count; k < count; k++) {
+        if (!k)
+            cpu = bench_clock(CLOCK_PROCESS_CPUTIME_ID);
         const double before = bench_clock(CLOCK_MONOTONIC);
-        empty<<<1, 1>>>();
+        for (int i = 0; i < row; i++)
+            empty<<<grid, block>>>();
         if (cudaDeviceSynchronize())
             return 1;
-        const double t = bench_clock(CLOCK_MONOTONIC) - before;
-        best = t < best ? t : best;
+        if (k >= 0)
+            times[k] = bench_clock(CLOCK_MONOTONIC) - before;
     }
-    printf("empty %.3f\n", best * 1e6);
+    cpu = (bench_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu) / count;
+    qsort(times, count, sizeof *times, compare_times);
+    printf("%s %.3f %.3f 0\n", name, times[count / 2] * 1e6, cpu * 1e6);
     return 0;
+}
+
+static int bench_empty(void)
+{
+    return bench_launches("empty_1x1", 1, 1, 1) || bench_launches("empty_1x32", 1, 32, 1) ||
+           bench_launches("empty_16x256", 16, 256, 1) || bench_launches("empty_row_of_1000", 1, 1, 1000);
 }
 
 int main(int argc, char **argv)
