@@ -166,6 +166,15 @@ struct sg_launch {
 /* The grid's blocks become resident as SMs have room, in index order; several grids share the SMs.
    Parameters were checked by the driver (limits, sizes); a cooperative grid was checked to fit at once. */
 int sg_engine_launch(sg_engine *, const struct sg_launch *);
+/*
+ * Waking a thread of the engine takes longer than a short kernel does. Between sg_hold and sg_run, a launch of this
+ * thread wakes nobody where the kernel's blocks have been so short of late that all of them take a moment. sg_run runs
+ * such blocks in this thread, for some ten microseconds or a turn of a block, and wakes other threads for what is left;
+ * not `here`: for all of them. It calls `done` of the launches. The caller holds no lock that those take, and none that
+ * what kernels call takes (cpu/common/softgpu.h). A thread that has held calls sg_run soon.
+ */
+void sg_hold(void);
+void sg_run(bool here);
 /* After a fault: every running grid of the engine ends with `error`. Returns at once. */
 void sg_engine_cancel(sg_engine *, int error);
 

@@ -7,6 +7,9 @@
  * A block whose warps all sleep (nanosleep) stays in the queue, but gets its next turn only when its time has come.
  * While no other block can run, one of the threads sleeps until then: a kernel that waits in this way leaves the
  * processors to others.
+ *
+ * The engine knows how long the blocks of a kernel took last. Where all blocks of a grid are expected to take a few
+ * microseconds, the thread that launches it may run it (sg_run): to wake another one would take as long.
  */
 #include "softgpu/exec/family.h"
 #include "softgpu/exec/place.h"
@@ -25,6 +28,8 @@
 /* In nanoseconds. A shorter sleep costs more than it saves; a longer one would hold up the end of a grid that failed.
    */
 enum { SHORTEST_NAP = 20000, LONGEST_NAP = 1000000 };
+/* So long all blocks of a brief grid may take, in microseconds: about what it takes to wake a thread for them. */
+enum { BRIEF_US = 10 };
 
 int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned threads, uint64_t chaos,
                      sg_engine **out)
@@ -43,6 +48,8 @@ int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned 
                                                              : (unsigned)CPU_COUNT(&cores);
     }
     e->thread_count = threads > 1024 ? 1024 : threads;
+    wish = getenv("FLYT_SOFTGPU_BRIEF");
+    e->brief = (wish && *wish ? strtoul(wish, NULL, 10) : BRIEF_US) * 1000;
     e->chaos = chaos;
     e->grids_end = &e->grids;
     e->ready_end = &e->ready;
@@ -99,11 +106,39 @@ static uint64_t nap_end(const struct exec_block *b)
     return now() + (b->nap < LONGEST_NAP ? b->nap : LONGEST_NAP);
 }
 
+/*
+ * Who takes a block that can run. A thread that puts one into the queue, and looks into the queue itself right after
+ * that, takes it: so for one block it wakes nobody. Nor does it for all blocks of a brief grid, as long as nothing else
+ * waits: waking another thread takes longer than running them. An outside thread (sg_run) takes blocks of brief grids
+ * only.
+ *
+ * takes: of this thread, the engine whose queue it looks into next; NULL while it runs a block, and in other threads.
+ * outside: the same, of a thread that is not the engine's.
+ */
+static _Thread_local struct { sg_engine *takes, *outside; bool holds; } self;
+
+static bool takes_itself(const sg_engine *e, const sg_grid *g)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    if (self.takes != e || e->chaos)
+        return false;
+    return g->brief ? e->ready_count <= g->block_count : e->ready_count == 1 && !self.outside;
+}
+
+/* For the blocks in the queue for which nobody was woken. */
+static void wake_for_rest(sg_engine *e)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    for (uint64_t n = e->ready_count < e->sleeping ? e->ready_count : e->sleeping; n > 0; n--)
+        pthread_cond_signal(&e->work);
+}
+
 static void ready_push(sg_engine *e, struct exec_block *b, uint64_t naps_until)
 {
     FLYT_ASSERT_HELD(&e->lock);
     b->next = NULL;
     b->naps_until = naps_until;
+    e->ready_count++;
     if (e->chaos) {                   /* now and then to the front */
         e->chaos_state = (e->chaos_state ^ e->chaos) * 6364136223846793005u + 1442695040888963407u;
         if ((e->chaos_state >> 60) < 3) {
@@ -117,7 +152,7 @@ static void ready_push(sg_engine *e, struct exec_block *b, uint64_t naps_until)
     *e->ready_end = b;
     e->ready_end = &b->next;
 wake:
-    if (e->sleeping && !(naps_until && e->clocked))
+    if (e->sleeping && !(naps_until && e->clocked) && !takes_itself(e, b->grid))
         pthread_cond_signal(&e->work);
 }
 
@@ -139,6 +174,7 @@ static struct exec_block *ready_take(sg_engine *e, uint64_t *wake)
         *at = b->next;
         if (!b->next)
             e->ready_end = at;
+        e->ready_count--;
     }
     return b;
 }
@@ -344,65 +380,91 @@ static enum exec_turn run_turns(struct exec_block *b, struct exec_range claimed,
     return turn;
 }
 
+/* Reports what is over, without the lock. What that gives the queue, this thread takes. */
+static void report_unlocked(sg_engine *e, sg_grid *over)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    if (!over)
+        return;
+    pthread_mutex_unlock(&e->lock);
+    report_all(over);
+    pthread_mutex_lock(&e->lock);
+}
+
+/* What the next grid of the kernel may expect of its blocks. A grid that was expected to be brief, and is not, is for
+   all threads. */
+static void note_time(sg_engine *e, sg_grid *g, enum exec_turn turn, uint64_t done, uint64_t took)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    ((sg_kernel *)(uintptr_t)g->kernel)->took = turn == EXEC_TURN_DONE ? took / (done + 1) + 1 : UINT64_MAX;
+    if (g->brief && (turn != EXEC_TURN_DONE || took > e->brief)) {
+        g->brief = false;
+        wake_for_rest(e);
+    }
+}
+
+/* A turn of the block, which has been taken from the queue, and what comes of it. Gives the lock up meanwhile. */
+static void take_turn(sg_engine *e, struct exec_block *b)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    const bool begins = b->fresh;
+    if (begins)
+        b = exec_warm_block(e, b);
+    sg_grid *g = b->grid;
+    const struct exec_range claimed = exec_claim_blocks(e, b);
+    const unsigned since = e->turns_seen & 1;
+    e->in_turn[since]++;
+    self.takes = NULL;
+    pthread_mutex_unlock(&e->lock);
+    const uint64_t before = begins ? now() : 0;
+    uint64_t done;
+    enum exec_turn turn = run_turns(b, claimed, &done);
+    const uint64_t took = begins ? now() - before : 0;
+    pthread_mutex_lock(&e->lock);
+    self.takes = e;
+    e->in_turn[since]--;
+    if (begins) {
+        note_time(e, g, turn, done, took);
+        exec_claim_over(e, g, claimed, done, turn == EXEC_TURN_DONE ? took : UINT64_MAX);
+    }
+    int error = atomic_load_explicit(&g->error, memory_order_relaxed);
+    bool failed = error != 0;
+    if (failed)
+        report_unlocked(e, fail_grids(e, root_of(g), error));
+    if (turn == EXEC_TURN_MORE || (turn == EXEC_TURN_WAIT && failed)) {
+        ready_push(e, b, nap_end(b));
+        if (e->placed_on < exec_active_sms(e))
+            exec_place_blocks(e);                     /* there are more SMs than before: blocks need not wait */
+        return;
+    }
+    if (turn == EXEC_TURN_WAIT) {                     /* a deadlock of the kernel's own: until it is cancelled */
+        b->parked = true;
+        return;
+    }
+    if (exec_next_block(e, g, b))
+        return;
+    exec_end_block(e, g, b);
+    sg_grid *over = grids_over(e, g);
+    exec_place_blocks(e);
+    report_unlocked(e, over);
+    if (over && e->stopping)
+        pthread_cond_broadcast(&e->work);
+}
+
 static void *engine_thread(void *context)
 {
     sg_engine *e = context;
     uint64_t wake;
     pthread_mutex_lock(&e->lock);
+    self.takes = e;
     for (;;) {
         struct exec_block *b = ready_take(e, &wake);
-        if (!b) {
-            if (e->stopping && !e->grids)
-                break;
+        if (b)
+            take_turn(e, b);
+        else if (e->stopping && !e->grids)
+            break;
+        else
             sleep_until(e, wake);
-            continue;
-        }
-        const bool begins = b->fresh;
-        if (begins)
-            b = exec_warm_block(e, b);
-        sg_grid *g = b->grid;
-        const struct exec_range claimed = exec_claim_blocks(e, b);
-        const unsigned since = e->turns_seen & 1;
-        e->in_turn[since]++;
-        pthread_mutex_unlock(&e->lock);
-        const uint64_t before = begins ? now() : 0;
-        uint64_t done;
-        enum exec_turn turn = run_turns(b, claimed, &done);
-        const uint64_t took = begins ? now() - before : 0;
-        pthread_mutex_lock(&e->lock);
-        e->in_turn[since]--;
-        if (begins)
-            exec_claim_over(e, g, claimed, done, turn == EXEC_TURN_DONE ? took : UINT64_MAX);
-        int error = atomic_load_explicit(&g->error, memory_order_relaxed);
-        bool failed = error != 0;
-        sg_grid *over = failed ? fail_grids(e, root_of(g), error) : NULL;
-        if (over) {
-            pthread_mutex_unlock(&e->lock);
-            report_all(over);
-            pthread_mutex_lock(&e->lock);
-        }
-        if (turn == EXEC_TURN_MORE || (turn == EXEC_TURN_WAIT && failed)) {
-            ready_push(e, b, nap_end(b));
-            if (e->placed_on < exec_active_sms(e))
-                exec_place_blocks(e);                 /* there are more SMs than before: blocks need not wait */
-            continue;
-        }
-        if (turn == EXEC_TURN_WAIT) {                 /* a deadlock of the kernel's own: until it is cancelled */
-            b->parked = true;
-            continue;
-        }
-        if (exec_next_block(e, g, b))
-            continue;
-        exec_end_block(e, g, b);
-        over = grids_over(e, g);
-        exec_place_blocks(e);
-        if (over) {
-            pthread_mutex_unlock(&e->lock);
-            report_all(over);
-            pthread_mutex_lock(&e->lock);
-            if (e->stopping)
-                pthread_cond_broadcast(&e->work);
-        }
     }
     pthread_mutex_unlock(&e->lock);
     return NULL;
@@ -498,6 +560,32 @@ static int grid_new(sg_engine *e, const struct sg_launch *launch, sg_grid **out)
     return result;
 }
 
+/* Its kernel's blocks were short of late. */
+static bool is_brief(const sg_engine *e, const sg_grid *g)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    const uint64_t took = g->kernel->took;
+    return took && g->block_count <= e->brief / took && g->cluster_size == 1 && !e->chaos;
+}
+
+/* Can a thread run the kernel that nobody but it may keep waiting? What the kernel may call does not wait, either. */
+static bool waits_for_nobody(const sg_kernel *k)
+{
+    return !(k->uses & (SOFTGPU_USES_GRAPHS | SOFTGPU_USES_CHILDREN)) && !k->calls_pointers &&
+           !atomic_load_explicit(&sg_absent, memory_order_relaxed) &&
+           !atomic_load_explicit(&sg_released, memory_order_relaxed);
+}
+
+/* This thread runs the grid in sg_run, if it has said that it will call it. */
+static void lend_thread(sg_engine *e, const sg_grid *g)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    if (!self.holds || self.outside || !g->brief || !waits_for_nobody(g->kernel))
+        return;
+    self.takes = self.outside = e;
+    e->outside++;
+}
+
 int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
 {
     sg_grid *g;
@@ -515,11 +603,35 @@ int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
     sg_kernel *k = (sg_kernel *)(uintptr_t)g->kernel, *gone = NULL;
     if (atomic_load(&k->guests) && !k->running)
         gone = exec_guests_gone(k);
+    g->brief = is_brief(e, g);
+    lend_thread(e, g);
     append(e, g);
     exec_place_blocks(e);
     pthread_mutex_unlock(&e->lock);
     exec_guests_free(gone);
     return CUDA_SUCCESS;
+}
+
+void sg_hold(void) { self.holds = true; }
+
+void sg_run(bool here)
+{
+    sg_engine *e = self.outside;
+    self.holds = false;
+    if (!e)
+        return;
+    const uint64_t until = now() + e->brief;
+    uint64_t wake;
+    pthread_mutex_lock(&e->lock);
+    while (here && e->ready && e->ready->grid->brief && waits_for_nobody(e->ready->grid->kernel)) {
+        take_turn(e, ready_take(e, &wake));
+        here = now() < until;
+    }
+    self.takes = self.outside = NULL;
+    wake_for_rest(e);
+    if (!--e->outside && e->stopping)
+        pthread_cond_broadcast(&e->work);
+    pthread_mutex_unlock(&e->lock);
 }
 
 /* What a thread of the block launches. How many may wait is a limit of the context. */
@@ -572,6 +684,8 @@ void sg_engine_destroy(sg_engine *e)
     sg_engine_cancel(e, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     pthread_mutex_lock(&e->lock);
     pthread_cond_broadcast(&e->work);
+    while (e->outside)
+        pthread_cond_wait(&e->work, &e->lock);
     pthread_mutex_unlock(&e->lock);
     for (unsigned i = 0; i < e->started; i++)
         pthread_join(e->threads[i], NULL);

@@ -171,7 +171,9 @@ struct sg_kernel {
        is a kernel without an entry. Its list grows at the front while blocks read it. */
     _Atomic(sg_kernel *) guests;
     sg_kernel *next_guest;
-    uint64_t running; /* grids of it; under the engine's lock */
+    /* Under the engine's lock: grids of it; what the last first turn of a block took for each block, in nanoseconds,
+       0: nobody knows, UINT64_MAX: one has not ended in it. */
+    uint64_t running, took;
 };
 
 /* What a pointer to a function leads to. */
@@ -362,6 +364,7 @@ struct sg_grid {
     struct exec_block *bare, *warm;   /* in no use: those that never had memory, and those that have theirs still */
     struct exec_region *whole;        /* whose code may run whole blocks; NULL: none may (whole.c) */
     bool crowded;                     /* more of its blocks wait, and no SM has room for one: see place.c */
+    bool brief;                       /* all its blocks together are expected to take one thread a moment: engine.c */
     /* Grids that kernels launch (family.c); under the engine's lock. It is over when its children are. */
     sg_grid *parent, *tail;           /* tail: what starts then, one after the other */
     struct exec_task *task;           /* NULL: the driver has launched it */
@@ -393,6 +396,8 @@ struct sg_engine {
     sg_grid *grids, **grids_end;      /* in launch order; until the last block and the last child have ended */
     uint64_t waiting_children;        /* launched by kernels, and not begun */
     struct exec_block *ready, **ready_end;
+    uint64_t ready_count, brief;      /* brief: how long all blocks of a brief grid may take, in nanoseconds */
+    unsigned outside;                 /* threads that are not its own, between a launch and sg_run() */
     uint64_t grid_ids;
     sg_program *programs;
     uint64_t next_code;

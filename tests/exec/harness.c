@@ -159,13 +159,20 @@ sg_kernel *gpu_kernel(const char *name)
     return k;
 }
 
-struct gpu_running { pthread_mutex_t lock; pthread_cond_t over; int ended, error; const char *name; };
+struct gpu_running {
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    int ended, error;
+    const char *name;
+    pthread_t ended_by;
+};
 static void done(void *context, int error)
 {
     struct gpu_running *w = context;
     pthread_mutex_lock(&w->lock);
     w->ended = 1;
     w->error = error;
+    w->ended_by = pthread_self();
     pthread_cond_signal(&w->over);
     pthread_mutex_unlock(&w->lock);
 }
@@ -214,6 +221,14 @@ static struct timespec next_piece(void)
     if (at.tv_nsec >= 1000000000)
         at.tv_sec++, at.tv_nsec -= 1000000000;
     return at;
+}
+
+bool gpu_ended_here(struct gpu_running *w)
+{
+    pthread_mutex_lock(&w->lock);
+    const bool here = w->ended && pthread_equal(w->ended_by, pthread_self());
+    pthread_mutex_unlock(&w->lock);
+    return here;
 }
 
 int gpu_wait(struct gpu_running *w, double seconds)

@@ -42,6 +42,8 @@ int gpu_launch(const char *kernel, const struct gpu_shape *, unsigned count, con
 struct gpu_running;
 struct gpu_running *gpu_begin(const char *kernel, const struct gpu_shape *, unsigned count, const uint64_t *arguments);
 int gpu_wait(struct gpu_running *, double seconds);
+/* It is over, and the calling thread has run its last block. */
+bool gpu_ended_here(struct gpu_running *);
 sg_kernel *gpu_kernel(const char *name);
 const struct sg_limits *gpu_limits(void);
 

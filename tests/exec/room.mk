@@ -1,7 +1,7 @@
 # Unit tests of the executor, through softgpu/engine.h. Each file of EXEC_TEST_NAMES is one program.
-EXEC_TEST_NAMES := arithmetic attributes basic blocks calls carries children clusters faults forward fragments fused \
-                   grids litmus local matrix meeting memory nonsense phases pointers products progress ranges regions \
-                   streams tables tensors textures warps wgmma whole
+EXEC_TEST_NAMES := arithmetic attributes basic blocks brief calls carries children clusters faults forward fragments \
+                   fused grids litmus local matrix meeting memory nonsense phases pointers products progress ranges \
+                   regions streams tables tensors textures warps wgmma whole
 EXEC_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/exec-,$(EXEC_TEST_NAMES))
 EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c tests/exec/record.c)
 # Some again with turns of random length and order, on more threads than cores, and without vector instructions.

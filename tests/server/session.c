@@ -72,6 +72,27 @@ TEST_WITH(map_launch_sync, setup, teardown)
     assert_int_equal(peer->last.latched, 0);
 }
 
+/* The reader lets a launch wait until it runs it itself, and does so before it answers the next call. Now and then the
+   executor has the launch. */
+TEST_WITH(the_reader_runs_what_it_launches, setup, teardown)
+{
+    enum { TRIES = 10000 };
+    struct peer *peer = *state;
+    struct gpu_null_count before, after;
+    uint32_t bytes;
+    assert_int_equal(peer_load(peer, 1, kernels_ptx, NULL, 0), 0);
+    assert_int_equal(peer_function(peer, 1, 1, "add", &bytes), 0);
+    gpu_null_counted(&before);
+    after = before;
+    for (int k = 0; k < TRIES && after.held == before.held; k++) {
+        peer_launch(peer, 1, 0, 1, 128, "123456789012", 12);
+        assert_int_equal(peer_context_sync(peer), 0);
+        gpu_null_counted(&after);
+        assert_int_equal(after.ran, after.held);
+    }
+    assert_true(after.held > before.held);
+}
+
 /* A wrong call latches its error for the next reply, once, and its number passes. */
 TEST_WITH(errors_latch, setup, teardown)
 {

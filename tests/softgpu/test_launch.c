@@ -6,8 +6,12 @@
 static CUmodule module, variables;
 static CUfunction axpy, bounded, exactly;
 
+void softgpu_hold(void);
+void softgpu_run(int here);
+
 static int load(void **state)
 {
+    setenv("FLYT_SOFTGPU_BRIEF", "10000000", 1);         /* every kernel is short */
     return with_context(state) || cuModuleLoadData(&module, ptx_axpy) || cuModuleGetFunction(&axpy, module, "axpy")
         || cuModuleLoadData(&variables, ptx_variables) || cuModuleGetFunction(&bounded, variables, "bounded")
         || cuModuleGetFunction(&exactly, variables, "exactly") ? -1 : 0;
@@ -65,6 +69,38 @@ TEST(many_in_order)
     OK(cuStreamDestroy(s));
     OK(cuMemFree(dx));
     OK(cuMemFree(dy));
+}
+
+/* A thread of the software GPU that is still awake may be quicker, now and then. */
+TEST(short_kernels_run_in_the_thread_that_launches_them)
+{
+    enum { TRIES = 10000, LAUNCHES = 3 };
+    CUdeviceptr x, y;
+    CUstream s;
+    float a = 1, sum;
+    unsigned n = 1, rounds = 0;
+    bool chaos = getenv("FLYT_SOFTGPU_CHAOS"), waited = false;
+    OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&x, 4));
+    OK(cuMemAlloc(&y, 4));
+    OK(cuMemsetD32Async(x, 0x3F800000, 1, s));
+    OK(cuMemsetD32Async(y, 0, 1, s));
+    void *params[] = { &x, &y, &a, &n };
+    for (; !waited && rounds < TRIES; rounds++) {
+        softgpu_hold();
+        for (int i = 0; i < LAUNCHES; i++)
+            OK(cuLaunchKernel(axpy, 1, 1, 1, 32, 1, 1, 0, s, params, NULL));
+        const CUresult before = cuStreamQuery(s);
+        softgpu_run(1);
+        waited = (before == CUDA_ERROR_NOT_READY && cuStreamQuery(s) == CUDA_SUCCESS) || chaos;
+        OK(cuStreamSynchronize(s));
+    }
+    assert_true(waited);
+    OK(cuMemcpyDtoH(&sum, y, 4));
+    assert_true(sum == (float)(rounds * LAUNCHES));
+    OK(cuStreamDestroy(s));
+    OK(cuMemFree(x));
+    OK(cuMemFree(y));
 }
 
 static CUresult shape(CUfunction f, unsigned gx, unsigned gy, unsigned bx, unsigned by, unsigned bz, unsigned shared)

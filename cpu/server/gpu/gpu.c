@@ -67,6 +67,8 @@ static void gpu_fill_software(void *library, struct gpu *gpu)
     *(void **)&gpu->watch = dlsym(library, "softgpu_watch");
     *(void **)&gpu->announce = dlsym(library, "softgpu_announce");
     *(void **)&gpu->look = dlsym(library, "softgpu_look");
+    *(void **)&gpu->hold = dlsym(library, "softgpu_hold");
+    *(void **)&gpu->run = dlsym(library, "softgpu_run");
     *(void **)&gpu->tell_compiled = dlsym(library, "softgpu_tell_compiled");
 }
 

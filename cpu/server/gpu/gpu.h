@@ -77,6 +77,11 @@ struct gpu {
        streams which wait for them go on at once, and nobody looks often. NULL elsewhere. */
     void (*announce)(uint64_t address);
     void (*look)(void);
+    /* The software GPU's: between hold and run, launches of the calling thread wake no thread of the software GPU where
+       their kernels are known to be very short. `run` runs them in the calling thread, which holds no lock, for some
+       ten microseconds or a turn of a block, and wakes others for the rest; not here: for all. NULL elsewhere. */
+    void (*hold)(void);
+    void (*run)(int here);
     /* The software GPU's: what its compiler has done, for FLYT_STATS=1, a text at a time. NULL elsewhere. */
     void (*tell_compiled)(void (*say)(const char *));
 };
@@ -93,8 +98,9 @@ const char *gpu_error_name(const struct gpu *, CUresult, char *buffer, size_t si
 
 /* null.c: fills the table. */
 void gpu_null_fill(struct gpu *);
-/* Operations that the null device has been given so far, for tests and measurements. */
-struct gpu_null_count { unsigned long launches, copies, sets, waits, mapped; };
+/* Operations that the null device has been given so far, for tests and measurements. held, ran: launches of a thread
+   that held, and those behind which it has run. */
+struct gpu_null_count { unsigned long launches, copies, sets, waits, mapped, held, ran; };
 void gpu_null_counted(struct gpu_null_count *);
 
 #endif

@@ -352,6 +352,8 @@ void gpu_null_fill(struct gpu *gpu)
 #define FUNCTION(field, parameters) gpu->field = null_##field;
 #include "api/driver/null.inc"
 #undef FUNCTION
+    gpu->hold = null_hold;
+    gpu->run = null_run;
 }
 
 void gpu_null_counted(struct gpu_null_count *count)
@@ -361,4 +363,6 @@ void gpu_null_counted(struct gpu_null_count *count)
     count->sets = atomic_load(&null_sets);
     count->waits = atomic_load(&null_waits);
     count->mapped = atomic_load(&null_used);
+    count->held = atomic_load(&null_held);
+    count->ran = atomic_load(&null_ran);
 }

@@ -39,7 +39,9 @@ CUresult null_check(void); /* has the thread a context? */
 /* Addresses of a module's variables; MemAddressFree gives them back. */
 CUresult null_reserve_variables(CUdeviceptr *address, size_t size);
 
-extern _Atomic unsigned long null_launches, null_copies, null_sets;
+extern _Atomic unsigned long null_launches, null_copies, null_sets, null_held, null_ran;
+void null_hold(void);
+void null_run(int here);
 extern _Atomic uint64_t null_used; /* bytes of memory created */
 
 /* The functions of the table. */

@@ -42,6 +42,10 @@ LOCAL_API int flyt_server_local(rpc_channel *channel, const char *gpu, struct fl
     if (r == 0) {
         sigset_t all, old;
         sigfillset(&all);
+        sigdelset(&all, SIGSEGV);                         /* the reader may run kernels, which may have them */
+        sigdelset(&all, SIGBUS);
+        sigdelset(&all, SIGFPE);
+        sigdelset(&all, SIGILL);
         pthread_sigmask(SIG_SETMASK, &all, &old);         /* inherited by every thread of the session */
         r = -pthread_create(&local->thread, NULL, local_main, local);
         pthread_sigmask(SIG_SETMASK, &old, NULL);

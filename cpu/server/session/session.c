@@ -30,8 +30,9 @@
 
 /* After a call that somebody waits for, the reader looks so long for its end itself: a wake-up costs as much. */
 #define READER_LINGER_NS 40000
-/* So many calls the reader serves before it gives session.lock up for a moment. */
-enum { SESSION_GREETING_MS = 10000, READER_BATCH = 64 };
+/* So many calls the reader serves before it gives session.lock up for a moment; and with what is short among them the
+   software GPU's threads begin only behind so many, unless the reader has run it before. */
+enum { SESSION_GREETING_MS = 10000, READER_BATCH = 64, READER_HOLDS = 8 };
 
 static _Atomic uint64_t session_count;
 
@@ -296,6 +297,20 @@ static bool reader_may(struct session *session, const struct procedure *procedur
     return procedure && procedure->quick && executor_idle(session) && !atomic_load(&session->executor.deferred_calls);
 }
 
+/* What the reader launches it runs itself, where that takes no longer than to wake a thread of the software GPU. */
+static void reader_holds(struct session *session)
+{
+    if (session->gpu->hold)
+        session->gpu->hold();
+}
+
+/* Without session.lock, if here. */
+static void reader_runs(struct session *session, bool here)
+{
+    if (session->gpu->run)
+        session->gpu->run(here);
+}
+
 /* Serves the call here and now if nothing is before it, and with it those behind it that have come already and that
    nobody waits for: *next is the first that is none of them, or NULL. 1: not served; 0; or -errno. */
 static int reader_serves(struct session *session, const struct procedure *procedure, rpc_request *request,
@@ -305,6 +320,7 @@ static int reader_serves(struct session *session, const struct procedure *proced
     *next = NULL;
     if (!reader_may(session, procedure) || pthread_mutex_trylock(&session->lock) != 0)
         return 1;
+    reader_holds(session);
     bool watched = atomic_load(&session->completion.watching);
     for (unsigned count = 1;; count++) {
         executor_serving(session);
@@ -312,6 +328,8 @@ static int reader_serves(struct session *session, const struct procedure *proced
         executor_served(session);
         if (r != 0 || procedure->answers || count == READER_BATCH)
             break;
+        if (count == READER_HOLDS)
+            reader_runs(session, false);
         r = rpc_server_take(session->server, next, error);
         if (r != 0 || !*next)
             break;
@@ -323,6 +341,7 @@ static int reader_serves(struct session *session, const struct procedure *proced
         *next = NULL;
     }
     pthread_mutex_unlock(&session->lock);
+    reader_runs(session, true);
     if (atomic_load(&session->completion.watching)) {
         bool awaited = !*next && procedure->answers;
         uint64_t until = awaited ? clock_now() + READER_LINGER_NS : 0;

@@ -126,3 +126,9 @@ void softgpu_releases(softgpu_released *released) { atomic_store(&sg_released, r
 /* For servers, whose workers end without what atexit() calls: says what the compiler has done, for FLYT_STATS=1. */
 __attribute__((visibility("default"))) void softgpu_tell_compiled(void (*say)(const char *));
 void softgpu_tell_compiled(void (*say)(const char *)) { exec_jit_tell(say); }
+
+/* For servers: sg_hold and sg_run, for launches of the calling thread. */
+__attribute__((visibility("default"))) void softgpu_hold(void);
+void softgpu_hold(void) { sg_hold(); }
+__attribute__((visibility("default"))) void softgpu_run(int here);
+void softgpu_run(int here) { sg_run(here != 0); }
