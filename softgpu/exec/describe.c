@@ -134,6 +134,12 @@ static unsigned registers_bounded(const sg_kernel *k, unsigned *threads, unsigne
     return registers < most ? registers : most;
 }
 
+unsigned exec_registers_of_thread(const sg_kernel *k)
+{
+    unsigned threads, spilled;
+    return (registers_bounded(k, &threads, &spilled) + REGISTERS_UNIT - 1) / REGISTERS_UNIT * REGISTERS_UNIT;
+}
+
 void sg_kernel_describe(const sg_kernel *k, struct sg_kernel_info *info)
 {
     const struct sg_limits *l = &k->program->engine->limits;

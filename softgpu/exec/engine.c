@@ -526,9 +526,7 @@ static int grid_new(sg_engine *e, const struct sg_launch *launch, sg_grid **out)
     if (launch->params)
         memcpy(g->params, launch->params, launch->params_size < g->params_size ? launch->params_size : g->params_size);
     g->launch.params = NULL;
-    struct sg_kernel_info info;
-    sg_kernel_describe(k, &info);
-    g->registers = (info.registers + 7) / 8 * 8;
+    g->registers = exec_registers_of_thread(k);
     g->threads_per_block = launch->block[0] * launch->block[1] * launch->block[2];
     g->warps_per_block = (g->threads_per_block + 31) / 32;
     g->block_count = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];

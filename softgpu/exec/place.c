@@ -51,13 +51,10 @@ unsigned exec_blocks_that_fit(const struct sg_limits *l, const struct exec_sm *s
 
 unsigned sg_occupancy(const struct sg_limits *l, const sg_kernel *k, unsigned block_size, size_t dynamic_shared)
 {
-    struct sg_kernel_info info;
-    sg_kernel_describe(k, &info);
     if (!block_size)
         return 0;
     const struct exec_sm none = { 0 };
-    return exec_blocks_that_fit(l, &none, block_size, (info.registers + 7) / 8 * 8,
-                                info.static_shared + dynamic_shared);
+    return exec_blocks_that_fit(l, &none, block_size, exec_registers_of_thread(k), k->static_shared + dynamic_shared);
 }
 
 static void sm_account(const sg_engine *e, const sg_grid *g, unsigned sm, bool take)

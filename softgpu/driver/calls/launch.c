@@ -73,9 +73,10 @@ static CUresult check(const struct sgd_function *f, struct sg_launch *l, const C
         blocks *= l->grid[i];
     }
     CUresult why;
-    if (!sgd_function_fits(f, threads, l->dynamic_shared, &why))
+    unsigned on_sm;
+    if (!sgd_function_fits(f, threads, l->dynamic_shared, &on_sm, &why))
         return why;
-    uint64_t resident = (uint64_t)sgd_function_occupancy(f, (unsigned)threads, l->dynamic_shared) * limits->sm_count;
+    const uint64_t resident = (uint64_t)on_sm * limits->sm_count;
     if (f->info.local_bytes * threads * (blocks < resident ? blocks : resident) > limits->local_memory) {
         sgd_log("%s needs %zu bytes of local memory per thread, more than the device has for the threads that run at a "
                 "time",

@@ -102,9 +102,10 @@ static CUresult resident_blocks(const struct sgd_function *f, const CUlaunchConf
         return CUDA_ERROR_INVALID_VALUE;
     uint64_t threads = (uint64_t)c->blockDimX * c->blockDimY * c->blockDimZ;
     CUresult why = CUDA_ERROR_INVALID_VALUE;
-    if (!threads || !sgd_function_fits(f, threads, c->sharedMemBytes, &why))
+    unsigned on_sm;
+    if (!threads || !sgd_function_fits(f, threads, c->sharedMemBytes, &on_sm, &why))
         return why;
-    *blocks = (uint64_t)sgd_function_occupancy(f, (unsigned)threads, c->sharedMemBytes) * l->sm_count;
+    *blocks = (uint64_t)on_sm * l->sm_count;
     for (unsigned i = 0; i < c->numAttrs; i++)
         if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
             const CUlaunchAttributeValue *v = &c->attrs[i].value;

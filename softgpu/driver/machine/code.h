@@ -159,7 +159,8 @@ CUresult sgd_kernel_function(struct sgd_kernel *, struct sgd_context *, struct s
 bool sgd_function_reaches_heap(const struct sgd_function *);
 CUresult sgd_function_get_attribute(const struct sgd_function *, CUfunction_attribute, int *);
 CUresult sgd_function_set_attribute(struct sgd_function *, CUfunction_attribute, int);
-bool sgd_function_fits(const struct sgd_function *, uint64_t threads, size_t dynamic, CUresult *why);
+/* Does a block of so many threads fit on an SM at all, and how many such blocks? Why not is native's code. */
+bool sgd_function_fits(const struct sgd_function *, uint64_t threads, size_t dynamic, unsigned *blocks, CUresult *why);
 unsigned sgd_function_occupancy(const struct sgd_function *, unsigned threads, size_t dynamic);
 /* The clusters that the function requires, as it was compiled or as its attributes say; 0: none */
 const uint32_t *sgd_function_cluster(const struct sgd_function *);

@@ -28,8 +28,7 @@ CUresult sgd_function_find(CUfunction handle, struct sgd_context *c, struct sgd_
     return k ? sgd_kernel_function(k, c, out) : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* Does a block of so many threads fit on an SM at all? Why not is native's code. */
-bool sgd_function_fits(const struct sgd_function *f, uint64_t threads, size_t dynamic, CUresult *why)
+bool sgd_function_fits(const struct sgd_function *f, uint64_t threads, size_t dynamic, unsigned *blocks, CUresult *why)
 {
     const struct sg_limits *l = &f->module->context->machine->limits;
     const struct ptx_function *p = f->info.function;
@@ -39,7 +38,8 @@ bool sgd_function_fits(const struct sgd_function *f, uint64_t threads, size_t dy
     if (threads > l->max_threads_per_block || (declared && threads > declared) || dynamic > f->max_dynamic)
         return false;
     *why = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-    return threads <= f->info.max_threads && sgd_function_occupancy(f, (unsigned)threads, dynamic) > 0;
+    *blocks = threads <= f->info.max_threads ? sgd_function_occupancy(f, (unsigned)threads, dynamic) : 0;
+    return *blocks > 0;
 }
 
 unsigned sgd_function_occupancy(const struct sgd_function *f, unsigned threads, size_t dynamic)
