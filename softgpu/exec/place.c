@@ -96,17 +96,31 @@ static unsigned reach_of(const sg_engine *e, const sg_grid *g)
     return together && told > active ? told : active;
 }
 
-/* The SM with the most room for blocks of the grid. total: blocks for which all SMs have room. */
-static unsigned emptiest(const sg_engine *e, const sg_grid *g, unsigned sms, uint64_t *total)
+/* For how many blocks of a grid each of the first `sms` SMs has room, and all of them have. */
+struct rooms { unsigned sms; uint64_t total; unsigned of[EXEC_MAX_SMS]; };
+
+static void rooms_count(struct rooms *r, const sg_engine *e, const sg_grid *g)
+{
+    r->sms = reach_of(e, g);
+    r->total = 0;
+    for (unsigned sm = 0; sm < r->sms; sm++)
+        r->total += r->of[sm] = room(e, g, sm);
+}
+
+/* A block of the grid has been placed there. */
+static void rooms_take(struct rooms *r, const sg_engine *e, const sg_grid *g, unsigned sm)
+{
+    r->total -= r->of[sm];
+    r->total += r->of[sm] = room(e, g, sm);
+}
+
+/* The SM with the most room. */
+static unsigned emptiest(const struct rooms *r)
 {
     unsigned best = 0, most = 0;
-    *total = 0;
-    for (unsigned sm = 0; sm < sms; sm++) {
-        unsigned n = room(e, g, sm);
-        *total += n;
-        if (n > most)
-            most = n, best = sm;
-    }
+    for (unsigned sm = 0; sm < r->sms; sm++)
+        if (r->of[sm] > most)
+            most = r->of[sm], best = sm;
     return best;
 }
 
@@ -205,19 +219,21 @@ static void begin_turns(sg_engine *e, sg_grid *g, struct exec_block *b)
     exec_ready_push(e, b);
 }
 
-/* Starts the grid's next block on that SM. */
-static bool start_block(sg_engine *e, sg_grid *g, unsigned sm)
+/* Starts the grid's next block; there is room for it. The blocks spread over the SMs, as on hardware. */
+static bool start_block(sg_engine *e, sg_grid *g, struct rooms *rooms)
 {
     struct exec_block *b = take_block(g);
     if (!b)
         return false;
+    const unsigned sm = emptiest(rooms);
     place_block(e, g, b, sm);
+    rooms_take(rooms, e, g, sm);
     begin_turns(e, g, b);
     return true;
 }
 
-/* Starts the grid's next cluster; there is room for it. The blocks spread over the SMs. */
-static bool start_cluster(sg_engine *e, sg_grid *g, unsigned sms)
+/* Starts the grid's next cluster; there is room for it. */
+static bool start_cluster(sg_engine *e, sg_grid *g, struct rooms *rooms)
 {
     struct exec_cluster *c = calloc(1, sizeof *c);
     if (!c)
@@ -230,9 +246,10 @@ static bool start_cluster(sg_engine *e, sg_grid *g, unsigned sms)
             return false;
         }
     for (uint32_t i = 0; i < c->count; i++) {
-        uint64_t total;
+        const unsigned sm = emptiest(rooms);
         c->blocks[i]->cluster = c;
-        place_block(e, g, c->blocks[i], emptiest(e, g, sms, &total));
+        place_block(e, g, c->blocks[i], sm);
+        rooms_take(rooms, e, g, sm);
     }
     begin_turns(e, g, c->blocks[0]);
     return true;
@@ -341,18 +358,13 @@ void exec_place_blocks(sg_engine *e)
         g->crowded = false;
         if (!left || atomic_load_explicit(&g->error, memory_order_relaxed))
             continue;
-        const unsigned sms = reach_of(e, g);
-        if (g->launch.flags & SG_GRID_COOPERATIVE) {
-            uint64_t total;
-            emptiest(e, g, sms, &total);
-            if (total < left)
-                return;
-        }
+        struct rooms rooms;
+        rooms_count(&rooms, e, g);
+        if (g->launch.flags & SG_GRID_COOPERATIVE && rooms.total < left)
+            return;
         for (bool placed = true; placed && exec_blocks_left(g);) {
-            uint64_t total;                           /* the emptiest SM first: blocks spread as on hardware */
-            unsigned best = emptiest(e, g, sms, &total);
-            placed =
-                total >= g->cluster_size && (g->cluster_size > 1 ? start_cluster(e, g, sms) : start_block(e, g, best));
+            placed = rooms.total >= g->cluster_size &&
+                     (g->cluster_size > 1 ? start_cluster(e, g, &rooms) : start_block(e, g, &rooms));
             g->crowded = !placed;
         }
     }
