@@ -10,9 +10,9 @@
  * its next few stores until the others have had a slice too: they have then read what was to be read. Where all have
  * come to a store, or wait, none halts again before one has read more. Under chaos there is no such order.
  *
- * Blocks are used again by the grid's later blocks, with all their memory. What a kernel finds in shared and local
- * memory and in registers before it has written them is zero, or what the same grid has left: never what else was in
- * this process, or in another one.
+ * Blocks are used again by the grid's later blocks, with all their memory, and one of them by a later grid of the same
+ * kernel, cleared. What a kernel finds in shared and local memory and in registers before it has written them is zero,
+ * or what the same grid has left: never what else was in this process, or in another one.
  */
 #include "softgpu/check.h"
 #include "softgpu/exec/phases.h"
@@ -44,6 +44,13 @@ static bool local_take(struct exec_block *b, size_t size)
     return true;
 }
 
+/* A GPU allocates in units, and compilers count on it: they read 16 bytes where the last 12 are asked for. */
+size_t exec_shared_size(const sg_grid *g)
+{
+    const size_t size = g->engine->limits.shared_reserved + g->shared_size;
+    return sg_check ? size : (size + SHARED_UNIT - 1) / SHARED_UNIT * SHARED_UNIT;
+}
+
 static bool block_memory(struct exec_block *b)
 {
     const sg_grid *g = b->grid;
@@ -54,10 +61,7 @@ static bool block_memory(struct exec_block *b)
             return false;
         memset(b->warps, 0, g->warps_per_block * sizeof *b->warps);
         b->warp_count = g->warps_per_block;
-        b->shared_size = g->engine->limits.shared_reserved + g->shared_size;
-        /* A GPU allocates in units, and compilers count on it: they read 16 bytes where the last 12 are asked for. */
-        if (!sg_check)
-            b->shared_size = (b->shared_size + SHARED_UNIT - 1) / SHARED_UNIT * SHARED_UNIT;
+        b->shared_size = exec_shared_size(g);
         b->shared = exec_zeroed(SHARED_UNIT, (b->shared_size + 2 * SHARED_UNIT - 1) / SHARED_UNIT * SHARED_UNIT);
         if (!b->shared)
             return false;
@@ -92,6 +96,15 @@ static void find_place(struct exec_block *b)
     b->ctaid[2] = (uint32_t)(cluster / x / y) * n[2] + b->rank / n[0] / n[1];
 }
 
+/* Memory of an earlier grid becomes like that which nobody has used. */
+static void make_new(struct exec_block *b)
+{
+    b->used = false;
+    memset(b->shared, 0, b->shared_size);
+    for (uint32_t i = 0; i < b->warp_count; i++)
+        exec_frame_clear(&b->warps[i]);
+}
+
 /* All but its warps. */
 static void prepare(struct exec_block *b)
 {
@@ -109,7 +122,9 @@ static void prepare(struct exec_block *b)
         memset(&b->barriers[__builtin_ctz(m)], 0, sizeof *b->barriers);
     b->barriers_in_use = 0;
     /* cooperative groups keeps its barriers there and expects them at rest */
-    if (!b->clean || g->kernel->has_barriers)
+    if (b->used)
+        make_new(b);
+    else if (!b->clean || g->kernel->has_barriers)
         memset(b->shared, 0, g->engine->limits.shared_reserved);
     b->released = false;
     b->phases.on = false;
@@ -170,7 +185,8 @@ void exec_block_free(struct exec_block *b)
     free(b->warps);
     free(b->shared);
     free(b->local);
-    atomic_fetch_sub(&b->grid->engine->local_held, b->local_size);
+    if (b->local_size)
+        atomic_fetch_sub(&b->grid->engine->local_held, b->local_size);
     free(b);
 }
 

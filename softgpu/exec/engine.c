@@ -278,6 +278,7 @@ static sg_grid *grids_over(sg_engine *e, sg_grid *g)
         else
             e->grids_end = g->link;
         ((sg_kernel *)(uintptr_t)g->kernel)->running--;
+        exec_spare_leave(e, g);
         leave_family(e, g, &ready);
         if (parent)
             parent->children--;
@@ -603,6 +604,7 @@ int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
         gone = exec_guests_gone(k);
     g->brief = is_brief(e, g);
     lend_thread(e, g);
+    exec_spare_take(e, g);
     append(e, g);
     exec_place_blocks(e);
     pthread_mutex_unlock(&e->lock);
@@ -687,6 +689,7 @@ void sg_engine_destroy(sg_engine *e)
     pthread_mutex_unlock(&e->lock);
     for (unsigned i = 0; i < e->started; i++)
         pthread_join(e->threads[i], NULL);
+    exec_spares_free(e, NULL);
     pthread_cond_destroy(&e->work);
     pthread_mutex_destroy(&e->lock);
     free(e->threads);

@@ -315,6 +315,7 @@ struct exec_block {
     bool fresh;                       /* not set up yet */
     uint64_t behind;                  /* blocks behind it that its host thread may begin in the same turn */
     uint32_t stopped;                 /* how often, of late, warps did not run through */
+    bool used;                        /* by an earlier grid: its memory is not clear */
     bool clean;                       /* only code for whole blocks has run in it since whole.c made it ready */
     struct exec_span spans[EXEC_SPANS], /* what accesses of such code have found in this turn of the host thread */
                      reaches[EXEC_REACHES]; /* and those of other code */
@@ -375,6 +376,10 @@ struct sg_grid {
     _Alignas(16) uint32_t workspace[16];   /* of grid.sync() */
 };
 
+/* A block of a grid that is over, with its memory, for the next grid of the kernel and the same shape (place.c). */
+enum { EXEC_SPARES = 4 };
+struct exec_spare { const sg_kernel *kernel; struct exec_block *block; uint32_t grid[3], shape[3]; };
+
 enum { EXEC_MAX_SMS = 1024 };
 struct exec_sm { unsigned blocks, threads, registers; size_t shared; };
 struct sg_engine {
@@ -398,6 +403,8 @@ struct sg_engine {
     struct exec_block *ready, **ready_end;
     uint64_t ready_count, brief;      /* brief: how long all blocks of a brief grid may take, in nanoseconds */
     unsigned outside;                 /* threads that are not its own, between a launch and sg_run() */
+    struct exec_spare spares[EXEC_SPARES];
+    unsigned next_spare;              /* the next one that is given up for another */
     uint64_t grid_ids;
     sg_program *programs;
     uint64_t next_code;
@@ -573,6 +580,7 @@ struct exec_frame *exec_frame_first(struct exec_warp *, const struct exec_functi
 struct exec_frame *exec_frame_push(struct exec_warp *, const struct exec_function *, struct exec_frame *parent,
                                    uint32_t lanes);
 void exec_frame_leave(struct exec_warp *, struct exec_frame *, uint32_t lanes);   /* frees it when nobody is left */
+void exec_frame_clear(struct exec_warp *); /* the registers of its first frame; there is one */
 void exec_frames_free(struct exec_warp *);
 /* Memory that kernels see before they write it: all zeros. size: a multiple of alignment. NULL: there is none. */
 void *exec_zeroed(size_t alignment, size_t size);
@@ -597,6 +605,7 @@ struct exec_group *exec_group_add(struct exec_warp *, const struct exec_insn *pc
 enum exec_turn { EXEC_TURN_MORE, EXEC_TURN_WAIT, EXEC_TURN_DONE };
 enum exec_turn exec_block_turn(struct exec_block *);
 void exec_block_free(struct exec_block *);
+size_t exec_shared_size(const sg_grid *);                   /* of each block, in bytes */
 void exec_block_start(struct exec_block *);
 /* Runs its warps, if some can run: true. */
 bool exec_block_run(struct exec_block *);

@@ -128,6 +128,12 @@ struct exec_frame *exec_frame_first(struct exec_warp *w, const struct exec_funct
     return frame;
 }
 
+void exec_frame_clear(struct exec_warp *w)
+{
+    const struct exec_frame *frame = (const struct exec_frame *)(const void *)w->chunk->bytes;
+    memset(frame->rows, 0, frame->function->rows_size);
+}
+
 void exec_frames_free(struct exec_warp *w)
 {
     while (w->chunk)

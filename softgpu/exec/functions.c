@@ -9,6 +9,7 @@
  * destroyed it.
  */
 #include "softgpu/exec/jit.h"
+#include "softgpu/exec/place.h"
 #include "softgpu/exec/reach.h"
 
 #include <stdio.h>
@@ -78,6 +79,7 @@ void exec_kernel_free(sg_kernel *k)
     if (!k)
         return;
     exec_guests_free(atomic_load(&k->guests));
+    exec_spares_free(k->program->engine, k);
     exec_regions_free(k->regions); /* before the instructions, which may be being compiled */
     for (uint32_t i = 0; k->functions && i < k->program->module->function_count; i++)
         exec_function_free(atomic_load(&k->functions[i]));

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 
 #include "cpu/common/lock.h"
+#include "softgpu/check.h"
 #include "softgpu/exec/family.h"
 
 enum { RESIDENT_GRIDS = 128 };        /* of a device: CUDA's table for compute capability 7.5 and later */
@@ -151,6 +152,85 @@ void exec_free_blocks(sg_grid *g)
 {
     struct exec_block *b;
     while ((b = pop(&g->bare)) || (b = pop(&g->warm)))
+        exec_block_free(b);
+}
+
+/* ---- blocks that stay behind ----
+ *
+ * Most of what a short kernel costs is memory for its first block: warps are some kilobytes each. Clearing it costs
+ * less. So the last grids leave a block behind, unless it is large, has local memory, which is counted, or is watched.
+ */
+
+enum { SPARE_MOST = 256 << 10 };
+
+static bool may_stay(const sg_grid *g, const struct exec_block *b)
+{
+    const size_t size = b->warp_count * (sizeof *b->warps + g->entry->rows_size) + b->shared_size;
+    if (size > SPARE_MOST || b->local_size || b->failed || g->cluster_size > 1 || g->engine->chaos || sg_check)
+        return false;
+    for (uint32_t i = 0; i < b->warp_count; i++)
+        if (b->warps[i].spare || !b->warps[i].chunk || b->warps[i].chunk->previous)
+            return false;
+    return true;
+}
+
+static bool is_for(const struct exec_spare *s, const sg_grid *g)
+{
+    return s->kernel == g->kernel && !memcmp(s->grid, g->launch.grid, sizeof s->grid) &&
+           !memcmp(s->shape, g->launch.block, sizeof s->shape);
+}
+
+void exec_spare_take(sg_engine *e, sg_grid *g)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    for (unsigned k = 0; k < EXEC_SPARES; k++) {
+        struct exec_spare *s = &e->spares[k];
+        if (s->block && is_for(s, g) && s->block->shared_size == exec_shared_size(g) && !sg_check) {
+            g->warm = s->block;
+            s->block = NULL;
+            s->kernel = NULL;
+            return;
+        }
+    }
+}
+
+void exec_spare_leave(sg_engine *e, sg_grid *g)
+{
+    FLYT_ASSERT_HELD(&e->lock);
+    struct exec_block *b = g->warm;
+    struct exec_spare *s = NULL;
+    if (!b || !may_stay(g, b) || atomic_load_explicit(&g->error, memory_order_relaxed))
+        return;
+    for (unsigned k = 0; k < EXEC_SPARES && !s; k++)
+        if (!e->spares[k].block || is_for(&e->spares[k], g))
+            s = &e->spares[k];
+    if (!s)
+        s = &e->spares[e->next_spare++ % EXEC_SPARES];
+    if (s->block)
+        exec_block_free(s->block);
+    *s = (struct exec_spare){ .kernel = g->kernel, .block = b };
+    memcpy(s->grid, g->launch.grid, sizeof s->grid);
+    memcpy(s->shape, g->launch.block, sizeof s->shape);
+    g->warm = b->next;
+    b->next = NULL;
+    b->grid = NULL;
+    b->used = true;
+}
+
+void exec_spares_free(sg_engine *e, const sg_kernel *kernel)
+{
+    struct exec_block *gone = NULL;
+    pthread_mutex_lock(&e->lock);
+    for (unsigned k = 0; k < EXEC_SPARES; k++) {
+        struct exec_spare *s = &e->spares[k];
+        if (!s->block || (kernel && s->kernel != kernel))
+            continue;
+        s->block->next = gone;
+        gone = s->block;
+        *s = (struct exec_spare){ .kernel = NULL };
+    }
+    pthread_mutex_unlock(&e->lock);
+    for (struct exec_block *b; (b = pop(&gone));)
         exec_block_free(b);
 }
 

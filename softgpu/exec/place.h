@@ -41,6 +41,11 @@ uint64_t exec_blocks_left(const sg_grid *);
 uint64_t exec_take_block(sg_grid *);
 /* Of a grid that is over. */
 void exec_free_blocks(sg_grid *);
+/* The grid gets a block with memory of an earlier one; and leaves one behind. */
+void exec_spare_take(sg_engine *, sg_grid *);
+void exec_spare_leave(sg_engine *, sg_grid *);
+/* The kernel goes; NULL: the engine does. Takes the lock itself. */
+void exec_spares_free(sg_engine *, const sg_kernel *);
 
 /* The block can run: a host thread takes it from the queue (engine.c). */
 void exec_ready_push(sg_engine *, struct exec_block *);

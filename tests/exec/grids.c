@@ -115,6 +115,29 @@ EXEC_TEST(descriptions)
     assert_ptr_equal(gpu_kernel("k"), gpu_kernel("k"));
 }
 
+/* A grid may get a block of an earlier one of the same kernel: of the same shape, and clear. */
+EXEC_TEST(later_grids_of_a_kernel)
+{
+    static const struct { uint32_t grid, block; } shapes[] = {
+        { 1, 32 }, { 1, 32 }, { 3, 32 }, { 1, 64 }, { 1, 32 }, { 2, 48 }, { 3, 32 }, { 1, 7 }, { 2, 48 }, { 1, 64 }
+    };
+    gpu_load(".visible .entry k(.param .u64 out, .param .u32 add)\n{\n.shared .align 4 .b32 s[64];\n" HEAD MINE
+             "ld.param.u32 r4, [add]; mov.u32 r5, %tid.x; mul.lo.u32 r5, r5, 4; mov.u32 r6, s; add.u32 r6, r6, r5;\n"
+             "ld.shared.u32 r7, [r6]; st.shared.u32 [r6], 1000; mov.u32 r8, %nctaid.x; mad.lo.u32 r4, r8, 100, r4;\n"
+             "add.u32 r4, r4, r7; add.u32 r4, r4, r30; mov.u32 r30, 2000; add.u32 r4, r4, r1; st.global.u32 [mine], "
+             "r4;\nret;\n}\n");
+    for (uint32_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+        const uint32_t grid = shapes[k].grid, block = shapes[k].block;
+        uint32_t *out = gpu_alloc(4 * grid * block);
+        assert_int_equal(gpu_run("k", grid, block, 2, ARG(out), (uint64_t)k), CUDA_SUCCESS);
+        for (uint32_t i = 0; i < block; i++)             /* a later block of the grid may see what the first has left */
+            assert_int_equal(out[i] % 1000, k + 100 * grid + i);
+        if (grid == 1)
+            for (uint32_t i = 0; i < block; i++)
+                assert_int_equal(out[i], k + 100 + i);
+    }
+}
+
 /* Grids from several threads at once. */
 static void *many_launches(void *context)
 {
