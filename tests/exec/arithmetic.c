@@ -28,6 +28,8 @@ static const char *const operations[] = {
     "tanh.approx.f32 f4, f1;", "div.approx.f32 f4, f1, f2;", "div.approx.ftz.f32 f4, f1, f2;",
     "rcp.approx.f32 f4, f1;", "rcp.approx.ftz.f32 f4, f1;", "sqrt.approx.ftz.f32 f4, f1;",
     "rsqrt.approx.f32 f4, f1;", "rsqrt.approx.ftz.f32 f4, f1;", "div.rn.ftz.f32 f4, f1, f2;",
+    "add.f64 d4, d1, d2;", "sub.f64 d4, d1, d2;", "mul.f64 d4, d1, d2;", "fma.rn.f64 d4, d1, d2, d3;",
+    "div.rn.f64 d4, d1, d2;", "rcp.rn.f64 d4, d1;", "sqrt.rn.f64 d4, d1;",
     "rcp.approx.ftz.f64 d4, d1;", "rsqrt.approx.f64 d4, d1;", "rsqrt.approx.ftz.f64 d4, d1;",
     "cvt.rni.f64.f64 d4, d1;", "cvt.rzi.f64.f64 d4, d1;", "cvt.rmi.f64.f64 d4, d1;", "cvt.rpi.f64.f64 d4, d1;",
     "cvt.rni.s32.f64 r4, d1;", "cvt.rzi.s32.f64 r4, d1;", "cvt.rmi.s32.f64 r4, d1;", "cvt.rpi.s32.f64 r4, d1;",
@@ -170,10 +172,11 @@ static size_t line_of_doubles(char *to)
     return n;
 }
 
-/* Some lines in a loop, as often for all lanes or each its own; some are jumped over by some lanes. */
+/* Some lines, now and then in a loop, as often for all lanes or each its own; some are jumped over by some lanes. */
 static const char *kernel_of_doubles(void)
 {
     static char body[TEXT];
+    const bool loop = any(3);
     size_t n = (size_t)sprintf(body, "and.b32 r3, %s, 3; add.u32 r3, r3, 1; mov.f64 d4, d1; mov.f64 d5, d2;\n"
                                      "mov.f64 d6, d3; setp.lt.s32 p2, r5, 0; mov.u64 a5, a2;\nROUND:\n",
                                any(2) ? "r6" : "r1");
@@ -185,8 +188,9 @@ static const char *kernel_of_doubles(void)
             n += line_of_doubles(body + n);
         n += (size_t)sprintf(body + n, "OVER%u:\n", part);
     }
-    n += (size_t)sprintf(body + n, "sub.u32 r3, r3, 1; setp.ne.u32 p3, r3, 0; @p3 bra ROUND;\nmov.b32 r4, f4;\n"
-                                   "xor.b32 r4, r4, r5; mad.lo.u32 r4, r4, 77, r6; cvt.u64.u32 a6, r4;\n");
+    n += (size_t)sprintf(body + n, "sub.u32 r3, r3, 1; setp.ne.u32 p3, r3, 0;\n%smov.b32 r4, f4;\n"
+                                   "xor.b32 r4, r4, r5; mad.lo.u32 r4, r4, 77, r6; cvt.u64.u32 a6, r4;\n",
+                         loop ? "@p3 bra ROUND;\n" : "");
     for (unsigned k = 1; k < 7; k++)
         n += (size_t)sprintf(body + n, "mov.b64 a7, d%u; mad.lo.u64 a6, a6, 77, a7;\n", k);
     (void)sprintf(body + n, "xor.b64 a6, a6, a5; mov.b64 d4, a6; mov.u32 r4, 0; mov.b32 f4, r4;");
