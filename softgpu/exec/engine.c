@@ -294,12 +294,6 @@ static sg_grid *grids_over(sg_engine *e, sg_grid *g)
     return over;
 }
 
-static void grid_free(sg_grid *g)
-{
-    free(g->params);
-    free(g);
-}
-
 static void grid_report(sg_grid *g)
 {
     exec_free_blocks(g);
@@ -307,7 +301,7 @@ static void grid_report(sg_grid *g)
         usleep((useconds_t)(g->id * 0x9E3779B97F4A7C15u >> 40 & 1023));
     if (g->launch.done)
         g->launch.done(g->launch.context, atomic_load(&g->error));
-    grid_free(g);
+    free(g);
 }
 
 static void report_all(sg_grid *over)
@@ -509,21 +503,17 @@ static int grid_clusters(sg_grid *g)
 static int grid_new(sg_engine *e, const struct sg_launch *launch, sg_grid **out)
 {
     const sg_kernel *k = launch->kernel;
-    sg_grid *g = aligned_alloc(64, (sizeof *g + 63) / 64 * 64);
+    const size_t head = (sizeof(sg_grid) + 63) / 64 * 64, params = (k->ptx->param_size + 127) / 64 * 64;
+    sg_grid *g = aligned_alloc(64, head + params);
     if (!g)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    memset(g, 0, sizeof *g);
+    memset(g, 0, head + params);
     g->engine = e;
     g->launch = *launch;
     g->kernel = k;
     g->entry = atomic_load_explicit(&k->functions[k->index], memory_order_acquire);
     g->params_size = k->ptx->param_size;
-    g->params = aligned_alloc(64, (g->params_size + 127) / 64 * 64);
-    if (!g->params) {
-        grid_free(g);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    memset(g->params, 0, (g->params_size + 127) / 64 * 64);
+    g->params = (unsigned char *)g + head;
     if (launch->params)
         memcpy(g->params, launch->params, launch->params_size < g->params_size ? launch->params_size : g->params_size);
     g->launch.params = NULL;
@@ -553,7 +543,7 @@ static int grid_new(sg_engine *e, const struct sg_launch *launch, sg_grid **out)
     }
     g->whole = result ? NULL : exec_whole_of(g);
     if (result)
-        grid_free(g);
+        free(g);
     else
         *out = g;
     return result;
@@ -595,7 +585,7 @@ int sg_engine_launch(sg_engine *e, const struct sg_launch *launch)
     result = e->stopping ? CUDA_ERROR_DEINITIALIZED : e->started ? CUDA_SUCCESS : start_threads(e);
     if (result) {
         pthread_mutex_unlock(&e->lock);
-        grid_free(g);
+        free(g);
         return result;
     }
     g->id = ++e->grid_ids;
@@ -662,7 +652,7 @@ int exec_launch_child(struct exec_block *b, const struct sg_launch *launch, uint
     pthread_mutex_unlock(&e->lock);
     report_all(over);
     if (result)
-        grid_free(g);
+        free(g);
     return result;
 }
 

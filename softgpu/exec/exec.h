@@ -349,7 +349,7 @@ struct sg_grid {
     struct sg_launch launch;
     const sg_kernel *kernel;
     const struct exec_function *entry;
-    unsigned char *params; size_t params_size;
+    unsigned char *params; size_t params_size; /* they lie behind this structure */
     uint64_t id;
     uint64_t block_count, next_block, running;
     /* Of those before next_block: what host threads have claimed and given back, and how many have claims (place.c). */

@@ -8,15 +8,17 @@
 #include "cpu/common/cluster.h"
 #include "cpu/common/lock.h"
 
-/* The parameter block, malloc'ed (never NULL, so that an error differs from no parameters). */
-static CUresult gather(const struct sgd_function *f, void **params, void **extra, void **block)
+/* The parameter block, which becomes the operation's. */
+static CUresult gather(const struct sgd_function *f, void **params, void **extra, struct sgd_op *op)
 {
     const struct ptx_function *p = f->info.function;
     if (params && extra)
         return CUDA_ERROR_INVALID_VALUE;
-    unsigned char *bytes = calloc(1, p->param_size + 1u);
+    unsigned char *bytes =
+        p->param_size <= sizeof op->launch.small ? op->launch.small : calloc(1, p->param_size);
     if (!bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    op->launch.launch.params = bytes;
     const void *buffer = NULL;
     size_t size = 0;
     bool given = !p->signature.param_count;
@@ -41,12 +43,7 @@ static CUresult gather(const struct sgd_function *f, void **params, void **extra
                 memcpy(bytes + v->offset, params[i], v->size);
         }
     }
-    if (!given) {
-        free(bytes);
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *block = bytes;
-    return CUDA_SUCCESS;
+    return given ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* This device always forms the regular clusters, as CUDA allows. */
@@ -168,7 +165,6 @@ static CUresult launch(struct sgd_context *current, const struct launching *q, s
     FLYT_ASSERT_HELD(&sgd_mutex);
     struct sgd_stream *s;
     struct sgd_function *f;
-    void *block;
     const CUlaunchAttributeValue *preferred = NULL;
     CUresult r = sgd_stream_find(q->stream, current, &s);
     if (r)
@@ -183,40 +179,34 @@ static CUresult launch(struct sgd_context *current, const struct launching *q, s
         sg_launch_shape(f->info.function, l->grid, l->block);
     if (!r)
         r = check(f, l, preferred);
+    struct sgd_op *op = r ? NULL : sgd_op_new(SGD_OP_LAUNCH);
     if (!r)
-        r = gather(f, q->params, q->extra, &block);
+        r = op ? gather(f, q->params, q->extra, op) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!r && f->module->texref_count) {
+        l->bindings = sgd_texref_bindings(f->module);
+        l->binding_count = f->module->texref_count;
+        r = l->bindings ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    }
     if (!r) {
-        struct sgd_op *op = sgd_op_new(SGD_OP_LAUNCH);
-        bool fine = op != NULL;
-        if (fine && f->module->texref_count) {
-            l->bindings = sgd_texref_bindings(f->module);
-            l->binding_count = f->module->texref_count;
-            fine = l->bindings != NULL;
-        }
-        if (fine) {
-            l->kernel = f->kernel;
-            l->stack = s->context->limits[CU_LIMIT_STACK_SIZE];
-            bool reaches_heap = sgd_function_reaches_heap(f);
-            l->heap = reaches_heap ? s->context->heap : NULL;
-            l->print = s->context->print;
-            l->attribute = attribute_of;
-            l->device = s->context->device;
-            memcpy(l->limits, s->context->limits, sizeof l->limits);
-            l->limit_count = SG_LIMITS;
-            l->params = block;
-            l->params_size = f->info.function->param_size;
-            op->launch.launch = *l;
-            op->launch.module = f->module;
-            op->launch.textures = sgd_textures_hold();
-            f->module->running++;
-            s->context->heap_used |= reaches_heap;
-            r = sgd_queue_push(s, op, NULL);
-        } else {
-            free(block);
-            if (op)
-                sgd_op_free(op);
-            r = CUDA_ERROR_OUT_OF_MEMORY;
-        }
+        l->kernel = f->kernel;
+        l->stack = s->context->limits[CU_LIMIT_STACK_SIZE];
+        bool reaches_heap = sgd_function_reaches_heap(f);
+        l->heap = reaches_heap ? s->context->heap : NULL;
+        l->print = s->context->print;
+        l->attribute = attribute_of;
+        l->device = s->context->device;
+        memcpy(l->limits, s->context->limits, sizeof l->limits);
+        l->limit_count = SG_LIMITS;
+        l->params = op->launch.launch.params;
+        l->params_size = f->info.function->param_size;
+        op->launch.launch = *l;
+        op->launch.module = f->module;
+        op->launch.textures = sgd_textures_hold();
+        f->module->running++;
+        s->context->heap_used |= reaches_heap;
+        r = sgd_queue_push(s, op, NULL);
+    } else if (op) {
+        sgd_op_free(op);
     }
     sgd_stream_unref(s);
     return r;

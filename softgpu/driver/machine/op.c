@@ -41,7 +41,8 @@ void sgd_op_free(struct sgd_op *op)
     if (op->kind == SGD_OP_COPY)
         free(op->copy.staged);
     if (op->kind == SGD_OP_LAUNCH) {
-        free((void *)(uintptr_t)op->launch.launch.params);
+        if (op->launch.launch.params != op->launch.small)
+            free((void *)(uintptr_t)op->launch.launch.params);
         bindings_free(op->launch.launch.bindings, op->launch.launch.binding_count);
         if (op->launch.module) {
             op->launch.module->running--;

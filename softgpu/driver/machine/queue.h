@@ -84,9 +84,10 @@ struct sgd_op {
             unsigned element; uint32_t value;
         } set;
         struct {
-            struct sg_launch launch;     /* params and bindings owned */
+            struct sg_launch launch;     /* bindings owned; params: small, or owned */
             struct sgd_module *module;   /* NULL: the launch was not queued, and holds nothing */
             unsigned textures;           /* of sgd_textures_hold */
+            _Alignas(16) unsigned char small[128];
         } launch;
         struct {
             CUstreamCallback callback; CUhostFn function; void *data; CUstream stream;
@@ -105,7 +106,7 @@ struct sgd_op {
 /* op.c */
 /* What a launch gets of its module's texture references, freed with it; of the budget for code. NULL: no memory. */
 struct sg_binding *sgd_bindings_new(size_t count);
-struct sgd_op *sgd_op_new(enum sgd_op_kind);
+struct sgd_op *sgd_op_new(enum sgd_op_kind);             /* cleared; NULL: no memory */
 void sgd_op_free(struct sgd_op *);
 bool sgd_op_depend(struct sgd_op *, struct sgd_stream *, uint64_t number);
 
