@@ -148,12 +148,6 @@ static const struct { const char *text; uint8_t operation; } operations[] = {
     { "prmt.b32", EXEC_STRAIGHT_PRMT },               { "dp4a.u32.u32", EXEC_STRAIGHT_DP4A_UU },
     { "dp4a.u32.s32", EXEC_STRAIGHT_DP4A_US },        { "dp4a.s32.u32", EXEC_STRAIGHT_DP4A_SU },
     { "dp4a.s32.s32", EXEC_STRAIGHT_DP4A_SS },
-    { "cvt.rni.s32.f32", EXEC_STRAIGHT_RNI_S32 },     { "cvt.rni.u32.f32", EXEC_STRAIGHT_RNI_U32 },
-    { "cvt.rni.f32.f32", EXEC_STRAIGHT_RNI_F32 },     { "cvt.rzi.s32.f32", EXEC_STRAIGHT_RZI_S32 },
-    { "cvt.rzi.u32.f32", EXEC_STRAIGHT_RZI_U32 },     { "cvt.rzi.f32.f32", EXEC_STRAIGHT_RZI_F32 },
-    { "cvt.rmi.s32.f32", EXEC_STRAIGHT_RMI_S32 },     { "cvt.rmi.u32.f32", EXEC_STRAIGHT_RMI_U32 },
-    { "cvt.rmi.f32.f32", EXEC_STRAIGHT_RMI_F32 },     { "cvt.rpi.s32.f32", EXEC_STRAIGHT_RPI_S32 },
-    { "cvt.rpi.u32.f32", EXEC_STRAIGHT_RPI_U32 },     { "cvt.rpi.f32.f32", EXEC_STRAIGHT_RPI_F32 },
     { "cvt.f32.f16", EXEC_STRAIGHT_CVT_F32_F16 },     { "cvt.rn.f16.f32", EXEC_STRAIGHT_CVT_F16_F32 },
     { "div.u32", EXEC_STRAIGHT_DIV_U32 },             { "div.s32", EXEC_STRAIGHT_DIV_S32 },
     { "rem.u32", EXEC_STRAIGHT_REM_U32 },             { "rem.s32", EXEC_STRAIGHT_REM_S32 },
@@ -171,6 +165,9 @@ static const struct { const char *text; uint8_t operation, detail; } detailed[] 
     { "rsqrt.approx.f64", EXEC_STRAIGHT_APPROX_F64, EXEC_APPROX_RSQRT_F64 },
     { "rsqrt.approx.ftz.f64", EXEC_STRAIGHT_APPROX_F64, EXEC_APPROX_RSQRT_FTZ_F64 },
 #define INTEGRAL(round, mode) \
+    { "cvt." round ".f32.f32", EXEC_STRAIGHT_INTEGRAL_F32, mode }, \
+    { "cvt." round ".s32.f32", EXEC_STRAIGHT_F32_TO_S32, mode }, \
+    { "cvt." round ".u32.f32", EXEC_STRAIGHT_F32_TO_U32, mode }, \
     { "cvt." round ".f64.f64", EXEC_STRAIGHT_INTEGRAL_F64, mode }, \
     { "cvt." round ".s32.f64", EXEC_STRAIGHT_F64_TO_S32, mode }, \
     { "cvt." round ".u32.f64", EXEC_STRAIGHT_F64_TO_U32, mode }

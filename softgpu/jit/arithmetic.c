@@ -105,8 +105,10 @@ static LLVMValueRef value_of(struct compiler *c, const struct exec_insn *i, LLVM
     }
     if (k >= EXEC_STRAIGHT_ADD_F64 && k <= EXEC_STRAIGHT_CVT_F64_U32)
         return double_operation(c, i, s);
-    if (k >= EXEC_STRAIGHT_RNI_S32 && k <= EXEC_STRAIGHT_CVT_F16_F32)
-        return float_conversion(c, k, s[0]);
+    if (k == EXEC_STRAIGHT_CVT_F32_F16 || k == EXEC_STRAIGHT_CVT_F16_F32)
+        return half_conversion(c, k, s[0]);
+    if (k >= EXEC_STRAIGHT_INTEGRAL_F32 && k <= EXEC_STRAIGHT_F32_TO_U32)
+        return whole_float(c, k, i->detail, s[0]);
     if (k >= EXEC_STRAIGHT_DIV_U32 && k <= EXEC_STRAIGHT_REM_S32)
         return division(c, i, s);
     if (k >= EXEC_STRAIGHT_INTEGRAL_F64 && k <= EXEC_STRAIGHT_F64_TO_U32)
@@ -130,7 +132,7 @@ static bool takes_raw(uint8_t k)
            (k >= EXEC_STRAIGHT_EQ_F32 && k <= EXEC_STRAIGHT_MAX_FTZ_F32) || k == EXEC_STRAIGHT_NEG_F32 ||
            k == EXEC_STRAIGHT_ABS_F32 || k == EXEC_STRAIGHT_SAT_F32 || k == EXEC_STRAIGHT_APPROX_F32 ||
            k == EXEC_STRAIGHT_APPROX_2_F32 || k == EXEC_STRAIGHT_ROUNDED_2_F32 || k == EXEC_STRAIGHT_ROUNDED_3_F32 ||
-           (k >= EXEC_STRAIGHT_RNI_S32 && k <= EXEC_STRAIGHT_RPI_F32) || k == EXEC_STRAIGHT_CVT_F16_F32;
+           (k >= EXEC_STRAIGHT_INTEGRAL_F32 && k <= EXEC_STRAIGHT_F32_TO_U32) || k == EXEC_STRAIGHT_CVT_F16_F32;
 }
 
 /* Does it give one of its sources, which all are raw? */

@@ -30,8 +30,10 @@ LLVMRealPredicate float_predicate(unsigned number);
 
 /* integers.c. NULL: the function of softgpu/alu has to do it. */
 LLVMValueRef integer_operation(struct compiler *, const struct exec_insn *, LLVMValueRef *s);
-/* conversions.c: from f32 and f16 */
-LLVMValueRef float_conversion(struct compiler *, uint8_t operation, LLVMValueRef bits);
+/* conversions.c: f32 to a whole number of the same type, or of 32 bits; mode: an exec_round */
+LLVMValueRef whole_float(struct compiler *, uint8_t operation, unsigned mode, LLVMValueRef bits);
+/* between f32 and f16 */
+LLVMValueRef half_conversion(struct compiler *, uint8_t operation, LLVMValueRef bits);
 /* from an integer; detail: EXEC_FROM_... */
 LLVMValueRef float_of_integer(struct compiler *, uint8_t operation, unsigned detail, LLVMValueRef bits);
 /* divisions.c: of 32 bits */

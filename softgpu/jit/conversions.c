@@ -8,12 +8,12 @@ static LLVMValueRef to_float(struct compiler *c, LLVMValueRef bits)
 
 static LLVMValueRef number(struct compiler *c, uint32_t bits) { return to_float(c, splat_32(c, bits)); }
 
-/* how: to nearest, to zero, down, up. */
-static LLVMValueRef whole(struct compiler *c, unsigned how, LLVMValueRef bits)
+/* mode: an exec_round */
+static LLVMValueRef whole(struct compiler *c, unsigned mode, LLVMValueRef bits)
 {
     static const char *const names[] = { "llvm.roundeven", "llvm.trunc", "llvm.floor", "llvm.ceil" };
     LLVMValueRef x = to_float(c, bits);
-    return call_intrinsic(c, names[how], c->floats, &x, 1);
+    return call_intrinsic(c, names[mode], c->floats, &x, 1);
 }
 
 /* What a type cannot hold becomes the nearest that it can, and NaN 0. LLVM leaves such conversions undefined, so what
@@ -37,17 +37,18 @@ static LLVMValueRef clamped(struct compiler *c, LLVMValueRef x, bool sign)
 /* A vector of numbers of 16 bits. */
 static LLVMTypeRef halves(const struct compiler *c, LLVMTypeRef of) { return LLVMVectorType(of, c->width); }
 
-LLVMValueRef float_conversion(struct compiler *c, uint8_t k, LLVMValueRef bits)
+LLVMValueRef whole_float(struct compiler *c, uint8_t k, unsigned mode, LLVMValueRef bits)
+{
+    LLVMValueRef x = whole(c, mode, bits);
+    return k == EXEC_STRAIGHT_INTEGRAL_F32 ? canonical(c, LLVMBuildBitCast(c->builder, x, c->row32, ""))
+                                           : clamped(c, x, k == EXEC_STRAIGHT_F32_TO_S32);
+}
+
+LLVMValueRef half_conversion(struct compiler *c, uint8_t k, LLVMValueRef bits)
 {
     LLVMBuilderRef b = c->builder;
     LLVMTypeRef words = halves(c, LLVMInt16TypeInContext(c->context)),
                 half = halves(c, LLVMHalfTypeInContext(c->context));
-    if (k >= EXEC_STRAIGHT_RNI_S32 && k <= EXEC_STRAIGHT_RPI_S32)
-        return clamped(c, whole(c, k - EXEC_STRAIGHT_RNI_S32, bits), true);
-    if (k >= EXEC_STRAIGHT_RNI_U32 && k <= EXEC_STRAIGHT_RPI_U32)
-        return clamped(c, whole(c, k - EXEC_STRAIGHT_RNI_U32, bits), false);
-    if (k >= EXEC_STRAIGHT_RNI_F32 && k <= EXEC_STRAIGHT_RPI_F32)
-        return canonical(c, LLVMBuildBitCast(b, whole(c, k - EXEC_STRAIGHT_RNI_F32, bits), c->row32, ""));
     if (k == EXEC_STRAIGHT_CVT_F32_F16) {
         LLVMValueRef x = LLVMBuildBitCast(b, LLVMBuildTrunc(b, bits, words, ""), half, "");
         return canonical(c, LLVMBuildBitCast(b, LLVMBuildFPExt(b, x, c->floats, ""), c->row32, ""));
