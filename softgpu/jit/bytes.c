@@ -197,6 +197,14 @@ static void emit_line(struct compiler *c, uint32_t k, const struct byte_line *l,
     }
 }
 
+static bool may_defer(const struct compiler *c, uint32_t k, const struct byte_line *l)
+{
+    bool all = c->places;
+    for (; k < l->end; k++)
+        all = all && (rows_may_defer(c, k) || !arithmetic_form_of(&c->wish->insns[k]));
+    return all;
+}
+
 /* Are two lanes at least so many bytes apart? */
 static LLVMValueRef are_apart(struct compiler *c, LLVMValueRef step, uint64_t bytes)
 {
@@ -422,7 +430,9 @@ uint32_t bytes_emit(struct compiler *c, uint32_t k, void (*emit)(struct compiler
         load_pieces(c, &l.loads, &from, &p);
         ask_for_next(c, k, l.loads.at, &from, lanes);
     }
+    c->deferring = may_defer(c, k, &l);
     emit_line(c, k, &l, &p, emit);
+    rows_end_line(c);
     if (l.stores.count)
         store_pieces(c, &l.stores, &to, p.stored, lanes);
     rows_settle(c);

@@ -80,6 +80,7 @@ struct row_variable {
     bool awaited;                     /* lanes that wait at a place of the region may */
     LLVMValueRef variable;
     LLVMValueRef first;               /* lane 0, while the row is in steps; then the variable above does not count */
+    LLVMValueRef others;              /* in a line (rows_end_line): what lanes keep that do not run, if that is apart */
     LLVMValueRef held;                /* in a run: what it holds now; NULL: what the frame has */
     bool changed;                     /* and the frame has something else */
     bool raw;                         /* any NaN in it may have any bits: of a run, or of the variable */
@@ -160,6 +161,7 @@ struct compiler {
     struct row_shape *shapes, *now;   /* or NULL: before each instruction, per row; of the one being written */
     unsigned seen;                    /* accesses that foretell where they are next */
     unsigned reaches;                 /* accesses that have a span of exec_block.reaches */
+    bool deferring;                   /* what others keep is put in at the end of the line */
     bool failed;                      /* no memory */
 };
 
@@ -273,6 +275,11 @@ LLVMValueRef row_first_lane(struct compiler *, exec_source, enum row_bits);
 void row_write(struct compiler *, uint32_t d, enum row_bits, LLVMValueRef);
 /* What the instruction computes; lanes that do not take part keep what they have. */
 void row_put(struct compiler *, const struct exec_insn *, uint32_t d, enum row_bits, LLVMValueRef);
+/* In code for some lanes, results of a line of arithmetic stand in all lanes up to its end, while c->deferring is set:
+   LLVM sees through them, as it does not through blends. May the instruction be in such a line? The line ends: lanes
+   that do not run have what they had. */
+bool rows_may_defer(const struct compiler *, uint32_t k);
+void rows_end_line(struct compiler *);
 /* The lanes that take part, where they may not be all; else NULL. */
 LLVMValueRef lanes_that_act(struct compiler *, const struct exec_insn *);
 /* The lanes that act on the instruction, likewise; goes on in `behind` where there are none. */

@@ -311,6 +311,7 @@ static void emit_one(struct compiler *c, uint32_t k)
 static uint32_t emit_instruction(struct compiler *c, uint32_t k)
 {
     const struct exec_insn *i = &c->wish->insns[k];
+    const bool defers = rows_may_defer(c, k) && !c->late.open;
     LLVMPositionBuilderAtEnd(c->builder, c->blocks[k]);
     shapes_begin(c, k);
     uint32_t behind = run_emit(c, k, leave_to, lanewise);
@@ -332,6 +333,7 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
         return k;
     default:
         late_begin(c, k);
+        c->deferring = defers;
         emit_one(c, k);
     }
     if (phase_splits(c, k)) {
@@ -341,6 +343,8 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
     }
     shapes_end(c, k);
     late_end(c, k);
+    if (defers && (c->target[k + 1] || !c->in_region[k + 1] || place_block(c, k + 1) || !rows_may_defer(c, k + 1)))
+        rows_end_line(c);
     if (c->target[k + 1] || !c->in_region[k + 1])
         rows_settle(c);
     LLVMBuildBr(c->builder, way_to(c, k + 1));

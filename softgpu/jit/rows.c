@@ -470,22 +470,57 @@ LLVMValueRef lanes_spread(struct compiler *c, LLVMValueRef lanes, enum row_bits 
     return LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, all, own, ""), own, "");
 }
 
-void row_put(struct compiler *c, const struct exec_insn *i, uint32_t d, enum row_bits bits, LLVMValueRef value)
+/* The value in these lanes, and what was before in the others. spread: the mask is no comparison's result. */
+static LLVMValueRef blended(struct compiler *c, LLVMValueRef lanes, bool spread, enum row_bits bits, LLVMValueRef value,
+                            LLVMValueRef before)
 {
     LLVMBuilderRef b = c->builder;
+    if (bits == ROW_PREDICATE)
+        return LLVMBuildOr(b, LLVMBuildAnd(b, before, LLVMBuildNot(b, lanes, ""), ""),
+                           LLVMBuildAnd(b, value, lanes, ""), "");
+    return LLVMBuildSelect(b, spread ? lanes_spread(c, lanes, bits) : lanes_of(c, lanes), value, before, "");
+}
+
+void row_put(struct compiler *c, const struct exec_insn *i, uint32_t d, enum row_bits bits, LLVMValueRef value)
+{
+    struct row_variable *r = find(c, d | EXEC_BASE_FRAME, bits);
     const bool guarded = i->straight == EXEC_STRAIGHT_GUARDED,
-               skipped = c->whole.keeps && c->width == SG_LANES,
-               apart = skipped || (c->places && find(c, d | EXEC_BASE_FRAME, bits)->lasts);
+               skipped = c->whole.keeps && c->width == SG_LANES, apart = skipped || (c->places && r->lasts);
+    if (apart && c->deferring && !r->in_memory) {
+        if (!r->others)
+            r->others = row_read(c, r->at, bits);
+        if (!guarded) {
+            row_write(c, d, bits, value);
+            return;
+        }
+    }
     if (guarded || apart) {
         LLVMValueRef before = row_read(c, d | EXEC_BASE_FRAME, bits);
         LLVMValueRef lanes = apart ? lanes_that_act(c, i) : predicate_read(c, i->guard, i->guard_flip);
-        if (bits == ROW_PREDICATE)
-            value = LLVMBuildOr(b, LLVMBuildAnd(b, before, LLVMBuildNot(b, lanes, ""), ""),
-                                LLVMBuildAnd(b, value, lanes, ""), "");
-        else
-            value = LLVMBuildSelect(b, apart ? lanes_spread(c, lanes, bits) : lanes_of(c, lanes), value, before, "");
+        value = blended(c, lanes, apart, bits, value, before);
     }
     row_write(c, d, bits, value);
+}
+
+bool rows_may_defer(const struct compiler *c, uint32_t k)
+{
+    const struct exec_insn *i = &c->wish->insns[k];
+    const struct arithmetic_form *form = arithmetic_form_of(i);
+    return c->places && form && !form->calls &&
+           (i->known < EXEC_STRAIGHT_ADD_F64 || i->known > EXEC_STRAIGHT_CVT_F64_U32);
+}
+
+void rows_end_line(struct compiler *c)
+{
+    c->deferring = false;
+    for (uint32_t k = 0; k < c->row_count; k++) {
+        struct row_variable *r = &c->rows[k];
+        if (!r->others)
+            continue;
+        LLVMValueRef value = row_read(c, r->at, r->bits), lanes = active_lanes(c);
+        row_write(c, (uint32_t)(r->at & ~(exec_source)3), r->bits, blended(c, lanes, true, r->bits, value, r->others));
+        r->others = NULL;
+    }
 }
 
 /* ---- NaNs ----
