@@ -12,18 +12,10 @@
  * shows: software GPU: a sum that is no number has the bits that the interpreter gives it, also where loads of bytes
  *   stand around it
  */
-#include <stdlib.h>
-
+#include "tests/exec/random.h"
 #include "tests/exec/twice.h"
 
-enum { AREA = 64 << 10, TEXT = 16384, THREADS_MOST = 4096 };
-
-static uint64_t seed = 20261129;
-static uint32_t any(uint32_t below)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 33) % below;
-}
+enum { AREA = 64 << 10, THREADS_MOST = 4096 };
 
 /* The last bytes that kernels may touch: behind them nothing is mapped. */
 static unsigned char *area(void)
@@ -48,39 +40,35 @@ static unsigned char *area(void)
     "cvt.u64.u32 a7, r14; add.u64 a7, a7, a6;\n"
 
 /* To where an address register leads: lanes a few bytes apart, at one place, or any way. */
-static size_t address(char *to, size_t size)
+static void put_address(void)
 {
     static const unsigned steps[] = { 1, 2, 4, 8, 16, 12, 0, 6, 20 };
     const unsigned step = steps[any(9)];
     switch (any(8)) {
-    case 0: return (size_t)snprintf(to, size, "mul.wide.u32 a2, r3, %u; add.s64 a2, a2, a0;\n", step);
-    case 1: return (size_t)snprintf(to, size, "and.b32 r14, r12, 1023; mul.wide.u32 a2, r14, %u; add.s64 a2, a2, a0;\n",
-                                    step);
-    case 2: return (size_t)snprintf(to, size, "mov.u64 a2, a0;\n");
-    case 3: return (size_t)snprintf(to, size, "sub.s32 r14, r9, r2; mul.wide.s32 a2, r14, 4; add.s64 a2, a2, a0;\n");
-    case 4: return (size_t)snprintf(to, size, "add.s32 r14, r9, r2; mul.wide.s32 a2, r14, 4; add.s64 a2, a2, a0;\n");
-    default: return (size_t)snprintf(to, size, "mul.wide.s32 a2, r9, %u; add.s64 a2, a2, a0;\n", step);
+    case 0: put("mul.wide.u32 a2, r3, %u; add.s64 a2, a2, a0;\n", step); break;
+    case 1: put("and.b32 r14, r12, 1023; mul.wide.u32 a2, r14, %u; add.s64 a2, a2, a0;\n", step); break;
+    case 2: put("mov.u64 a2, a0;\n"); break;
+    case 3: put("sub.s32 r14, r9, r2; mul.wide.s32 a2, r14, 4; add.s64 a2, a2, a0;\n"); break;
+    case 4: put("add.s32 r14, r9, r2; mul.wide.s32 a2, r14, 4; add.s64 a2, a2, a0;\n"); break;
+    default: put("mul.wide.s32 a2, r9, %u; add.s64 a2, a2, a0;\n", step);
     }
 }
 
-static size_t other_line(char *to, size_t size);
+static void put_other_line(void);
 /* Bytes side by side, of which a number is put together, and what a program does meanwhile. */
-static size_t line_of_bytes(char *to, size_t size)
+static void put_line_of_bytes(void)
 {
     const unsigned others = any(3);
-    size_t n = 0;
     for (unsigned k = 0, count = 2 + any(8); k < count; k++) {
         for (unsigned other = 0; other < others; other++)
-            n += other_line(to + n, size - n);
-        n += (size_t)snprintf(to + n, size - n,
-                              "%sld.global.%s %s, [a2+%d]; shl.b32 r%u, r%u, 8; or.b32 r12, r12, r13;\n",
-                              any(20) ? "" : "@p2 ", any(3) ? "u8" : "s8", any(3) ? "r13" : "h4",
-                              (int)any(any(4) ? 12 : 40) - 8, 12 + any(2), 12 + any(2));
+            put_other_line();
+        put("%sld.global.%s %s, [a2+%d]; shl.b32 r%u, r%u, 8; or.b32 r12, r12, r13;\n",
+            any(20) ? "" : "@p2 ", any(3) ? "u8" : "s8", any(3) ? "r13" : "h4", (int)any(any(4) ? 12 : 40) - 8,
+            12 + any(2), 12 + any(2));
     }
-    return n;
 }
 
-static size_t memory_line(char *to, size_t size)
+static void put_memory_line(void)
 {
     static const char *const texts[] = {
         "ld.global.f32 f5, [A];", "ld.global.u32 r12, [A];", "ld.global.u8 r13, [A];", "ld.global.s16 r13, [A];",
@@ -93,15 +81,18 @@ static size_t memory_line(char *to, size_t size)
         "st.global.v2.f32 [A], {f5, f6};", "@p2 ld.global.f32 f5, [A];", "@!p2 st.global.u32 [A], r12;",
     };
     static const char *const places[] = { "a1", "a1+4", "a1+-4", "a2", "a2+8", "a2", "a1", "a1" };
-    if (!any(4))
-        return line_of_bytes(to, size);
-    const char *text = texts[any(sizeof texts / sizeof *texts)], *mark = strchr(text, 'A');
-    if (!mark)
-        return (size_t)snprintf(to, size, "%s\n", text);
-    return (size_t)snprintf(to, size, "%.*s%s%s\n", (int)(mark - text), text, places[any(8)], mark + 1);
+    if (!any(4)) {
+        put_line_of_bytes();
+        return;
+    }
+    const char *text = texts[any(sizeof texts / sizeof *texts)];
+    if (strchr(text, 'A'))
+        put_access("", text, places[any(8)]);
+    else
+        put("%s\n", text);
 }
 
-static size_t other_line(char *to, size_t size)
+static void put_other_line(void)
 {
     static const char *const texts[] = {
         "add.f32 f5, f5, f4;", "mul.f32 f6, f5, f4;", "fma.rn.f32 f4, f5, f6, f4;", "div.rn.f32 f5, f4, f6;",
@@ -118,73 +109,48 @@ static size_t other_line(char *to, size_t size)
         "@!p2 neg.f32 f5, f4;", "max.f32 f4, f5, f6;", "mul.f32 f5, f4, 0f7f800000;", "mov.b32 f5, 0xffc54321;",
         "div.s32 r12, r9, -7;", "rem.u32 r13, r2, r10;", "div.u32 r12, r13, %ctaid.x;", "addc.u32 r13, %ctaid.x, 1;",
     };
-    return (size_t)snprintf(to, size, "%s\n", texts[any(sizeof texts / sizeof *texts)]);
+    put("%s\n", texts[any(sizeof texts / sizeof *texts)]);
 }
 
 static const char *random_kernel(void)
 {
-    static char ptx[TEXT];
-    size_t n = (size_t)snprintf(ptx, sizeof ptx, "%s", START);
-    n += (size_t)snprintf(ptx + n, sizeof ptx - n, "setp.lt.u32 p2, r11, %u; setp.eq.s32 p3, r3, 0;\n", any(40));
-    n += address(ptx + n, sizeof ptx - n);
+    kernel_begin();
+    put("%s", START);
+    put("setp.lt.u32 p2, r11, %u; setp.eq.s32 p3, r3, 0;\n", any(40));
+    put_address();
     for (unsigned part = 0; part < 1 + any(3); part++) {
         if (any(2)) {
             static const char *const conditions[] = {
                 "setp.ne.u32 p4, r3, 0;", "and.b32 r14, r9, 32; setp.eq.u32 p4, r14, 0;", "setp.lt.u32 p4, r12, r13;",
                 "setp.gt.u32 p4, r9, 100;", "and.b32 r14, r9, 1; setp.eq.u32 p4, r14, 0;", "setp.lt.u32 p4, r9, r1;",
             };
-            n += (size_t)snprintf(ptx + n, sizeof ptx - n, "%s @%sp4 bra OVER%u;\n", conditions[any(6)],
-                                  any(2) ? "!" : "", part);
+            put("%s @%sp4 bra OVER%u;\n", conditions[any(6)], any(2) ? "!" : "", part);
         } else
-            n += (size_t)snprintf(ptx + n, sizeof ptx - n, "@p7 bra OVER%u;\n", part); /* nobody's: p7 is 0 */
+            put("@p7 bra OVER%u;\n", part); /* nobody's: p7 is 0 */
         for (unsigned k = 0; k < 2 + any(6); k++)
-            n += any(3) ? other_line(ptx + n, sizeof ptx - n) : memory_line(ptx + n, sizeof ptx - n);
-        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "OVER%u:\n", part);
+            any(3) ? put_other_line() : put_memory_line();
+        put("OVER%u:\n", part);
         if (!any(3))
-            n += address(ptx + n, sizeof ptx - n);
+            put_address();
         if (!any(6))
-            n += (size_t)snprintf(ptx + n, sizeof ptx - n, "@%sp%u bra DONE;\n", any(2) ? "!" : "", 2 + any(2));
-        n += any(2) ? other_line(ptx + n, sizeof ptx - n) : memory_line(ptx + n, sizeof ptx - n);
+            put("@%sp%u bra DONE;\n", any(2) ? "!" : "", 2 + any(2));
+        any(2) ? put_other_line() : put_memory_line();
     }
     if (!any(4))
-        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "@p3 exit;\n");
-    (void)snprintf(ptx + n, sizeof ptx - n, "%s",
-                   "mov.b32 r14, f4; xor.b32 r12, r12, r14; mov.b32 r14, f5; xor.b32 r12, r12, r14;\n"
-                   "mov.b32 r14, f6; xor.b32 r13, r13, r14; xor.b32 r12, r12, r13; cvt.u32.u64 r14, a4;\n"
-                   "xor.b32 r12, r12, r14; cvt.u32.u16 r14, h4; add.s32 r12, r12, r14;\n"
-                   "st.global.u32 [a1], r12;\nDONE:\nret;\n}\n");
-    return ptx;
+        put("@p3 exit;\n");
+    put("mov.b32 r14, f4; xor.b32 r12, r12, r14; mov.b32 r14, f5; xor.b32 r12, r12, r14;\n"
+        "mov.b32 r14, f6; xor.b32 r13, r13, r14; xor.b32 r12, r12, r13; cvt.u32.u64 r14, a4;\n"
+        "xor.b32 r12, r12, r14; cvt.u32.u16 r14, h4; add.s32 r12, r12, r14;\n"
+        "st.global.u32 [a1], r12;\nDONE:\nret;\n}\n");
+    return kernel.text;
 }
 
 /* ---- runs ---- */
 
-struct launch {
-    struct gpu_shape shape;
-    uint64_t arguments[3];
-};
-
-struct result {
-    int error;
-    unsigned char area[AREA];
-    char log[512];
-};
-
-static void run(const struct launch *l, unsigned module, unsigned char *memory, const unsigned char *before,
-                struct result *r)
-{
-    memset(r->log, 0, sizeof r->log);
-    memcpy(memory, before, AREA);
-    gpu_select(module);
-    const struct twice_log log = twice_log_begin();
-    r->error = gpu_launch("k", &l->shape, 3, l->arguments, 60);
-    twice_log_end(&log, r->log, sizeof r->log);
-    memcpy(r->area, memory, AREA);
-}
-
-static struct launch any_launch(unsigned char *memory)
+static struct twice_launch any_launch(unsigned char *memory)
 {
     static const uint32_t lines[] = { 32, 64, 96, 128, 256, 80, 33, 1024 }, rows[] = { 32, 64, 128 };
-    struct launch l = { .shape = { .grid = { 1 + any(6), 1, 1 }, .block = { lines[any(8)], 1, 1 } } };
+    struct twice_launch l = { .shape = { .grid = { 1 + any(6), 1, 1 }, .block = { lines[any(8)], 1, 1 } }, .count = 3 };
     if (!any(4)) { /* a warp has threads of several lines */
         static const uint32_t short_lines[] = { 16, 8, 20, 48, 1 };
         l.shape.grid[1] = 1 + any(3);
@@ -216,23 +182,15 @@ static struct launch any_launch(unsigned char *memory)
 
 static void compare(unsigned char *memory, const unsigned modules[2], unsigned k, unsigned faults[2])
 {
-    static struct result compiled, plain;
     static unsigned char before[AREA];
-    const struct launch l = any_launch(memory);
+    struct twice_launch l = any_launch(memory);
+    char what[96];
+    snprintf(what, sizeof what, "kernel %u, grid %u,%u of %u,%u, count %u", k, l.shape.grid[0], l.shape.grid[1],
+             l.shape.block[0], l.shape.block[1], (unsigned)l.arguments[1]);
     for (unsigned b = 0; b < AREA; b++)
         before[b] = (unsigned char)any(256);
-    run(&l, modules[0], memory, before, &compiled);
-    run(&l, modules[1], memory, before, &plain);
-    faults[compiled.error != CUDA_SUCCESS]++;
-    if (compiled.error != plain.error)
-        fail_msg("kernel %u: error %d, plain %d: %s", k, compiled.error, plain.error, compiled.log);
-    if (strcmp(twice_message(compiled.log), twice_message(plain.log)))
-        fail_msg("kernel %u: %s\nplain: %s", k, compiled.log, plain.log);
-    for (unsigned b = 0; b < AREA; b++)
-        if (compiled.area[b] != plain.area[b])
-            fail_msg("kernel %u, grid %u,%u of %u,%u, count %u, error %d: byte %u of memory is %u, plain %u", k,
-                     l.shape.grid[0], l.shape.grid[1], l.shape.block[0], l.shape.block[1], (unsigned)l.arguments[1],
-                     compiled.error, b, compiled.area[b], plain.area[b]);
+    l.memory[0] = (struct twice_memory){ memory, before, AREA };
+    faults[twice_compare(modules, &l, what) != CUDA_SUCCESS]++;
 }
 
 EXEC_TEST(kernels_without_loops_are_as_the_interpreter_runs_them)

@@ -9,18 +9,10 @@
  * shows: software GPU: random kernels with arrays in local memory leave the same in them, and the same fault and
  *   message, whether they are interpreted or compiled
  */
-#include <stdlib.h>
-
+#include "tests/exec/random.h"
 #include "tests/exec/twice.h"
 
-enum { THREADS = 64, ARRAY = 64, EACH = 2 * ARRAY, OUT = EACH * THREADS, VALUES = 32 * THREADS, TEXT = 16384 };
-
-static uint64_t seed = 20261129;
-static uint32_t any(uint32_t below)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 33) % below;
-}
+enum { THREADS = 64, ARRAY = 64, EACH = 2 * ARRAY, OUT = EACH * THREADS, VALUES = 32 * THREADS };
 
 /* ---- kernels ---- */
 
@@ -97,118 +89,88 @@ static const struct access {
 };
 
 /* The place of an access of so many bytes, in the registers a10, a11 and r14 or by its name. */
-static size_t place(char *to, size_t size, unsigned bytes, const char **address)
+static const char *place(unsigned bytes)
 {
     static char name[32];
     const unsigned room = any(2) ? ARRAY : 16; /* each lane's place: all in one piece of 16 bytes, or anywhere */
     const unsigned align = any(50) ? ~(bytes - 1) : ~0u, behind = any(50) ? 0 : any(2) ? 64 : 4096;
-    *address = name;
     switch (any(6)) {
     case 0:
-    case 1: (void)snprintf(name, sizeof name, "m+%u", (any(ARRAY) & align) + behind); return 0;
+    case 1: (void)snprintf(name, sizeof name, "m+%u", (any(ARRAY) & align) + behind); return name;
     case 2:
         (void)snprintf(name, sizeof name, "a10+%u", behind);
-        return (size_t)snprintf(to, size, "add.s64 a10, a4, %u;\n", any(ARRAY) & align);
+        put("add.s64 a10, a4, %u;\n", any(ARRAY) & align);
+        return name;
     case 3: /* known when the kernel begins */
-        (void)snprintf(name, sizeof name, "a10");
-        return (size_t)snprintf(to, size, "and.b64 a10, a7, %u; add.s64 a10, a10, a4;\n", (ARRAY - 1) & align);
+        put("and.b64 a10, a7, %u; add.s64 a10, a10, a4;\n", (ARRAY - 1) & align);
+        return "a10";
     case 4:
-        (void)snprintf(name, sizeof name, "r14");
-        return (size_t)snprintf(to, size, "and.b32 r14, r%u, %u; cvt.u32.u64 r15, a4; add.s32 r14, r14, r15;\n",
-                                4 + any(4), ((room - 1) & align) + behind);
+        put("and.b32 r14, r%u, %u; cvt.u32.u64 r15, a4; add.s32 r14, r14, r15;\n", 4 + any(4),
+            ((room - 1) & align) + behind);
+        return "r14";
     default:
-        (void)snprintf(name, sizeof name, "a10");
-        return (size_t)snprintf(to, size, "and.b32 r14, r%u, %u; cvt.u64.u32 a10, r14; add.s64 a10, a10, a4;\n",
-                                4 + any(4), ((room - 1) & align) + behind);
+        put("and.b32 r14, r%u, %u; cvt.u64.u32 a10, r14; add.s64 a10, a10, a4;\n", 4 + any(4),
+            ((room - 1) & align) + behind);
+        return "a10";
     }
 }
 
-static size_t access_line(char *to, size_t size)
+static void put_access_line(void)
 {
     static const char *const guards[] = { "@p1 ", "@!p1 ", "@p2 ", "", "", "", "", "" };
     const struct access *a = &accesses[any(sizeof accesses / sizeof *accesses)];
-    const char *mark = strchr(a->text, 'A'), *address;
-    size_t n = place(to, size, a->size, &address);
-    return n + (size_t)snprintf(to + n, size - n, "%s%.*s%s%s\n", guards[any(8)], (int)(mark - a->text), a->text,
-                                address, mark + 1);
+    const char *address = place(a->size);
+    put_access(guards[any(8)], a->text, address);
 }
 
-static size_t other_line(char *to, size_t size)
+static void put_other_line(void)
 {
     switch (any(8)) {
-    case 0: return (size_t)snprintf(to, size, "xor.b32 r%u, r%u, r%u;\n", 4 + any(4), 4 + any(4), 4 + any(4));
-    case 1: return (size_t)snprintf(to, size, "add.s64 a8, a8, a9; shr.u64 a9, a8, %u;\n", any(40));
-    case 2: return (size_t)snprintf(to, size, "setp.lt.u32 p%u, r%u, r%u;\n", 1 + any(2), 4 + any(4), 4 + any(4));
-    case 3: return (size_t)snprintf(to, size, "cvta.local.u64 a12, a4; ld.u32 r5, [a12+%u];\n", 4 * any(16));
+    case 0: put("xor.b32 r%u, r%u, r%u;\n", 4 + any(4), 4 + any(4), 4 + any(4)); break;
+    case 1: put("add.s64 a8, a8, a9; shr.u64 a9, a8, %u;\n", any(40)); break;
+    case 2: put("setp.lt.u32 p%u, r%u, r%u;\n", 1 + any(2), 4 + any(4), 4 + any(4)); break;
+    case 3: put("cvta.local.u64 a12, a4; ld.u32 r5, [a12+%u];\n", 4 * any(16)); break;
     case 4:
-        return (size_t)snprintf(to, size,
-                                "cvta.local.u64 a12, a4; cvta.to.local.u64 a13, a12;\n"
-                                "st.local.u32 [a13+%u], r4;\n",
-                                4 * any(16));
+        put("cvta.local.u64 a12, a4; cvta.to.local.u64 a13, a12;\nst.local.u32 [a13+%u], r4;\n", 4 * any(16));
+        break;
     case 5:
     case 6:
-        return (size_t)snprintf(to, size,
-                                "{ .param .b64 x; .param .b32 y; .param .align 4 .b8 v[8]; .param .b64 z;\n"
-                                "st.param.b64 [x], a%u; st.param.b32 [y], r%u; st.param.v4.u8 [v], {r4, h4, 5, r6};\n"
-                                "st.param.v2.u16 [v+4], {h4, h5}; call (z), g, (x, y, v); ld.param.b64 a%u, [z]; }\n",
-                                8 + any(2), 4 + any(4), 8 + any(2));
-    default: return (size_t)snprintf(to, size, "mov.b32 r%u, %u;\n", 4 + any(4), any(1u << 30));
+        put("{ .param .b64 x; .param .b32 y; .param .align 4 .b8 v[8]; .param .b64 z;\n"
+            "st.param.b64 [x], a%u; st.param.b32 [y], r%u; st.param.v4.u8 [v], {r4, h4, 5, r6};\n"
+            "st.param.v2.u16 [v+4], {h4, h5}; call (z), g, (x, y, v); ld.param.b64 a%u, [z]; }\n",
+            8 + any(2), 4 + any(4), 8 + any(2));
+        break;
+    default: put("mov.b32 r%u, %u;\n", 4 + any(4), any(1u << 30));
     }
 }
 
 static const char *random_kernel(void)
 {
-    static char ptx[TEXT];
-    size_t n = (size_t)snprintf(ptx, sizeof ptx, "%ssetp.lt.u32 p2, r5, r6; %s\nAGAIN:\n", START,
-                                any(2) ? "mov.u32 r20, 3;" : "shr.u32 r20, r6, 29; max.u32 r20, r20, 1;");
+    kernel_begin();
+    put("%ssetp.lt.u32 p2, r5, r6; %s\nAGAIN:\n", START,
+        any(2) ? "mov.u32 r20, 3;" : "shr.u32 r20, r6, 29; max.u32 r20, r20, 1;");
     for (int part = 0; part < 3; part++) {
-        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "@%sp%u bra OVER%d;\n", any(2) ? "!" : "", 1 + any(2), part);
+        put("@%sp%u bra OVER%d;\n", any(2) ? "!" : "", 1 + any(2), part);
         for (uint32_t k = 0; k < 6; k++)
-            n += (any(3) ? access_line : other_line)(ptx + n, sizeof ptx - n);
-        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "OVER%d:\n", part);
-        n += access_line(ptx + n, sizeof ptx - n);
+            any(3) ? put_access_line() : put_other_line();
+        put("OVER%d:\n", part);
+        put_access_line();
     }
-    (void)snprintf(ptx + n, sizeof ptx - n, "%s%s", "sub.u32 r20, r20, 1; setp.ne.u32 p3, r20, 0; @p3 bra AGAIN;\n",
-                   END);
-    return ptx;
-}
-
-/* ---- runs ---- */
-
-struct result {
-    int error;
-    unsigned char out[OUT];
-    char log[512];
-};
-
-static void run(unsigned char *memory, unsigned module, uint32_t threads, uint32_t where, struct result *r)
-{
-    memset(r, 0, sizeof *r);
-    memset(memory, 0, OUT);
-    gpu_select(module);
-    const struct twice_log log = twice_log_begin();
-    r->error = gpu_run("k", 1, threads, 3, ARG(memory), ARG(memory + OUT), (uint64_t)where);
-    twice_log_end(&log, r->log, sizeof r->log);
-    memcpy(r->out, memory, OUT);
+    put("%s%s", "sub.u32 r20, r20, 1; setp.ne.u32 p3, r20, 0; @p3 bra AGAIN;\n", END);
+    return kernel.text;
 }
 
 static void compare(unsigned char *memory, const unsigned modules[2], unsigned k, unsigned faults[2])
 {
-    static struct result compiled, plain;
     const uint32_t threads = any(2) ? THREADS : 1 + any(THREADS), where = any(ARRAY);
+    const struct twice_launch l = { .shape = { .grid = { 1, 1, 1 }, .block = { threads, 1, 1 } }, .count = 3,
+                                    .arguments = { ARG(memory), ARG(memory + OUT), where },
+                                    .memory = { { memory, NULL, OUT } } };
+    char what[64];
+    snprintf(what, sizeof what, "kernel %u, %u threads", k, threads);
     for (unsigned b = 0; b < VALUES; b++)
         memory[OUT + b] = (unsigned char)(any(3) ? any(256) : 0);
-    run(memory, modules[0], threads, where, &compiled);
-    run(memory, modules[1], threads, where, &plain);
-    faults[compiled.error != CUDA_SUCCESS]++;
-    if (compiled.error != plain.error)
-        fail_msg("kernel %u: error %d, plain %d: %s", k, compiled.error, plain.error, compiled.log);
-    if (strcmp(twice_message(compiled.log), twice_message(plain.log)))
-        fail_msg("kernel %u: %s\nplain: %s", k, compiled.log, plain.log);
-    for (unsigned b = 0; b < OUT; b++)
-        if (compiled.out[b] != plain.out[b])
-            fail_msg("kernel %u: thread %u of %u: byte %u is %u, plain %u", k, b / EACH, threads, b % EACH,
-                     compiled.out[b], plain.out[b]);
+    faults[twice_compare(modules, &l, what) != CUDA_SUCCESS]++;
 }
 
 EXEC_TEST(local_memory_is_as_the_interpreter_has_it)

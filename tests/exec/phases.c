@@ -11,18 +11,10 @@
  * shows: software GPU: random kernels with barriers leave the same memory, the same fault and the same message, whether
  *   their blocks are run by the interpreter or, from barrier to barrier, by compiled code
  */
-#include <stdlib.h>
-
+#include "tests/exec/random.h"
 #include "tests/exec/twice.h"
 
-enum { AREA = 64 << 10, TEXT = 16384, WORDS = 1024 };
-
-static uint64_t seed = 20261129;
-static uint32_t any(uint32_t below)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 33) % below;
-}
+enum { AREA = 64 << 10, WORDS = 1024 };
 
 /* ---- kernels ----
    r1: the thread in its block, r4: how many there are, r3: in the grid; r6: its own value, r5 and r8: others. a1: its
@@ -40,19 +32,20 @@ static uint32_t any(uint32_t below)
 static unsigned labels;
 
 /* An address of shared memory in r11: of another thread, or one that all share. */
-static size_t other_place(char *to, size_t size)
+static void put_other_place(void)
 {
     switch (any(3)) {
     case 0:
-        return (size_t)snprintf(to, size, "add.u32 r11, r1, %u; rem.u32 r11, r11, r4; shl.b32 r11, r11, 2; "
-                                "mov.u32 r10, own; add.u32 r11, r11, r10;\n", 1 + any(100));
-    case 1: return (size_t)snprintf(to, size, "xor.b32 r11, r7, %u;\n", 4u << any(5));
-    default: return (size_t)snprintf(to, size, "mov.u32 r11, own;\n");
+        put("add.u32 r11, r1, %u; rem.u32 r11, r11, r4; shl.b32 r11, r11, 2;\n", 1 + any(100));
+        put("mov.u32 r10, own; add.u32 r11, r11, r10;\n");
+        break;
+    case 1: put("xor.b32 r11, r7, %u;\n", 4u << any(5)); break;
+    default: put("mov.u32 r11, own;\n");
     }
 }
 
 /* Instructions that compute, and loads and stores of what nobody else stores to. */
-static size_t line(char *to, size_t size)
+static void put_line(void)
 {
     static const char *const texts[] = {
         "add.u32 r5, r5, r6;", "mad.lo.u32 r8, r8, r5, r1;", "xor.b32 r6, r6, r8;", "shr.u32 r8, r6, 3;",
@@ -63,148 +56,124 @@ static size_t line(char *to, size_t size)
         "ld.global.u32 r8, [a1+8188];", "ld.global.u8 r8, [a1+2];", "mov.u32 r8, %laneid;", "popc.b32 r5, r6;",
         "membar.cta;",
     };
-    return (size_t)snprintf(to, size, "%s\n", texts[any(sizeof texts / sizeof *texts)]);
+    put("%s\n", texts[any(sizeof texts / sizeof *texts)]);
 }
 
-static size_t lines(char *to, size_t size, unsigned most)
+static void put_lines(unsigned most)
 {
-    size_t n = 0;
     for (unsigned k = 0, count = any(most + 1); k < count; k++)
-        n += line(to + n, size - n);
-    return n;
+        put_line();
 }
 
 /* Threads for which it is true: whole warps, parts of one, or any. */
-static size_t condition(char *to, size_t size)
+static void put_condition(void)
 {
     switch (any(5)) {
-    case 0: return (size_t)snprintf(to, size, "setp.ge.u32 p1, r1, %u;\n", 32 * any(5));
-    case 1: return (size_t)snprintf(to, size, "setp.ge.u32 p1, r1, %u;\n", any(70));
-    case 2: return (size_t)snprintf(to, size, "and.b32 r10, r1, %u; setp.eq.u32 p1, r10, 0;\n", 1u << any(7));
-    case 3: return (size_t)snprintf(to, size, "setp.lt.u32 p1, r5, r8;\n");
-    default: return (size_t)snprintf(to, size, "setp.eq.u32 p1, r9, %u;\n", any(3));
+    case 0: put("setp.ge.u32 p1, r1, %u;\n", 32 * any(5)); break;
+    case 1: put("setp.ge.u32 p1, r1, %u;\n", any(70)); break;
+    case 2: put("and.b32 r10, r1, %u; setp.eq.u32 p1, r10, 0;\n", 1u << any(7)); break;
+    case 3: put("setp.lt.u32 p1, r5, r8;\n"); break;
+    default: put("setp.eq.u32 p1, r9, %u;\n", any(3));
     }
 }
 
 /* One thread reads another's word, and each stores to its own: with or without a barrier between. */
-static size_t exchange(char *to, size_t size, bool barrier)
+static void put_exchange(bool barrier)
 {
-    size_t n = other_place(to, size);
-    n += (size_t)snprintf(to + n, size - n, "ld.shared.u32 r5, [r11]; add.u32 r6, r6, r5;\n%s",
-                          barrier ? "bar.sync 0;\n" : "");
-    n += lines(to + n, size - n, 2);
-    return n + (size_t)snprintf(to + n, size - n, "st.shared.u32 [r7], r6;\n");
+    put_other_place();
+    put("ld.shared.u32 r5, [r11]; add.u32 r6, r6, r5;\n%s", barrier ? "bar.sync 0;\n" : "");
+    put_lines(2);
+    put("st.shared.u32 [r7], r6;\n");
 }
 
 /* A step of a sum over a tree; the threads that take part read what those behind them store in no phase of theirs. */
-static size_t tree(char *to, size_t size, unsigned label)
+static void put_tree(unsigned label)
 {
     const unsigned rest = 1u << any(7);
-    return (size_t)snprintf(to, size,
-                            "setp.ge.u32 p1, r1, %u; @p1 bra L%u;\nld.shared.u32 r5, [r7]; ld.shared.u32 r8, [r7+%u];\n"
-                            "add.u32 r5, r5, r8; st.shared.u32 [r7], r5;\nL%u:\n", rest, label, 4 * rest, label);
+    put("setp.ge.u32 p1, r1, %u; @p1 bra L%u;\nld.shared.u32 r5, [r7]; ld.shared.u32 r8, [r7+%u];\n"
+        "add.u32 r5, r5, r8; st.shared.u32 [r7], r5;\nL%u:\n", rest, label, 4 * rest, label);
 }
 
-static size_t phase(char *to, size_t size, bool faults)
+static void put_phase(bool faults)
 {
-    size_t n = 0;
     const unsigned label = labels++;
     switch (faults && !any(3) ? 11 : any(11)) {
-    case 0: n = tree(to, size, label); break;
-    case 1: n = exchange(to, size, false); break;
-    case 2: n = exchange(to, size, true); break;
+    case 0: put_tree(label); break;
+    case 1: put_exchange(false); break;
+    case 2: put_exchange(true); break;
     case 3:                                   /* lanes and warps that skip something, in one line or not */
-        n = condition(to, size);
-        n += (size_t)snprintf(to + n, size - n, "@%sp1 bra L%u;\n", any(2) ? "!" : "", label);
-        n += lines(to + n, size - n, 6);
+        put_condition();
+        put("@%sp1 bra L%u;\n", any(2) ? "!" : "", label);
+        put_lines(6);
         if (any(2))
-            n += (size_t)snprintf(to + n, size - n, "st.shared.u32 [r7], r6;\n");
-        n += lines(to + n, size - n, 2);
-        n += (size_t)snprintf(to + n, size - n, "L%u:\n", label);
+            put("st.shared.u32 [r7], r6;\n");
+        put_lines(2);
+        put("L%u:\n", label);
         break;
     case 4:                                   /* two ways */
-        n = condition(to, size);
-        n += (size_t)snprintf(to + n, size - n, "@p1 bra L%u;\n", label);
-        n += lines(to + n, size - n, 4);
-        n += (size_t)snprintf(to + n, size - n, "bra M%u;\nL%u:\n", label, label);
-        n += lines(to + n, size - n, 4);
-        n += (size_t)snprintf(to + n, size - n, "M%u:\n", label);
+        put_condition();
+        put("@p1 bra L%u;\n", label);
+        put_lines(4);
+        put("bra M%u;\nL%u:\n", label, label);
+        put_lines(4);
+        put("M%u:\n", label);
         break;
     case 5:                                   /* a loop in a phase, with as many rounds for all or not */
-        n = (size_t)snprintf(to, size, "%s\nL%u:\n", any(2) ? "mov.u32 r14, r2;" : "and.b32 r14, r1, 96; "
-                             "shr.u32 r14, r14, 5; add.u32 r14, r14, 1;", label);
-        n += lines(to + n, size - n, 4);
-        n += (size_t)snprintf(to + n, size - n,
-                              "sub.u32 r14, r14, 1; setp.ne.u32 p5, r14, 0; @p5 bra L%u;\n", label);
+        put("%s\nL%u:\n", any(2) ? "mov.u32 r14, r2;"
+                              : "and.b32 r14, r1, 96; shr.u32 r14, r14, 5; add.u32 r14, r14, 1;", label);
+        put_lines(4);
+        put("sub.u32 r14, r14, 1; setp.ne.u32 p5, r14, 0; @p5 bra L%u;\n", label);
         break;
     case 6:                                   /* a barrier in a loop */
-        n = (size_t)snprintf(to, size, "mov.u32 r14, r2;\nL%u:\n", label);
-        n += lines(to + n, size - n, 2);
-        n += exchange(to + n, size - n, true);
-        n += (size_t)snprintf(to + n, size - n,
-                              "sub.u32 r14, r14, 1; setp.ne.u32 p5, r14, 0; bar.sync 0; @p5 bra L%u;\n", label);
+        put("mov.u32 r14, r2;\nL%u:\n", label);
+        put_lines(2);
+        put_exchange(true);
+        put("sub.u32 r14, r14, 1; setp.ne.u32 p5, r14, 0; bar.sync 0; @p5 bra L%u;\n", label);
         break;
     case 7:                                   /* warps wait at different barriers */
-        n = (size_t)snprintf(to, size, "and.b32 r10, r1, 32; setp.eq.u32 p1, r10, 0; @p1 bra L%u;\n", label);
-        n += lines(to + n, size - n, 3);
-        n += (size_t)snprintf(to + n, size - n, "bar.sync 0;\nbra M%u;\nL%u:\n", label, label);
-        n += lines(to + n, size - n, 3);
-        n += (size_t)snprintf(to + n, size - n, "bar.sync 0;\nM%u:\n", label);
+        put("and.b32 r10, r1, 32; setp.eq.u32 p1, r10, 0; @p1 bra L%u;\n", label);
+        put_lines(3);
+        put("bar.sync 0;\nbra M%u;\nL%u:\n", label, label);
+        put_lines(3);
+        put("bar.sync 0;\nM%u:\n", label);
         break;
     case 8:                                   /* threads end before a barrier */
-        if (any(3))
-            return lines(to, size, 4);
-        n = condition(to, size);
-        return n + (size_t)snprintf(to + n, size - n, "@p1 exit;\n");
+        if (any(3)) {
+            put_lines(4);
+        } else {
+            put_condition();
+            put("@p1 exit;\n");
+        }
+        break;
     case 9:
-        n = other_place(to, size);
-        n += (size_t)snprintf(to + n, size - n, "bar.sync 0; red.shared.add.u32 [r11], r1; bar.sync 0;\n");
+        put_other_place();
+        put("bar.sync 0; red.shared.add.u32 [r11], r1; bar.sync 0;\n");
         break;
     case 11:
-        n = condition(to, size);
-        n += (size_t)snprintf(to + n, size - n, "@p1 ld.global.u32 r8, [a1+%u];\n", any(2) ? 1u << 30 : 1 + any(3));
+        put_condition();
+        put("@p1 ld.global.u32 r8, [a1+%u];\n", any(2) ? 1u << 30 : 1 + any(3));
         break;
-    default: n = lines(to, size, 6);
+    default: put_lines(6);
     }
-    return n;
 }
 
 static const char *random_kernel(bool faults)
 {
-    static char ptx[TEXT];
-    size_t n = (size_t)snprintf(ptx, sizeof ptx, START, 4 * WORDS, any(100));
+    kernel_begin();
+    put(START, 4 * WORDS, any(100));
     labels = 0;
     for (unsigned k = 0, count = 1 + any(7); k < count; k++) {
-        n += phase(ptx + n, sizeof ptx - n, faults);
-        n += lines(ptx + n, sizeof ptx - n, 2);
-        n += (size_t)snprintf(ptx + n, sizeof ptx - n, "bar.sync 0;\n");
+        put_phase(faults);
+        put_lines(2);
+        put("bar.sync 0;\n");
     }
-    (void)snprintf(ptx + n, sizeof ptx - n, "%s",
-                   "bar.sync 0; ld.shared.u32 r10, [r7]; xor.b32 r6, r6, r5; add.u32 r6, r6, r8; xor.b32 r6, r6, r10;\n"
-                   "selp.u32 r10, 5, 9, p2; add.u32 r6, r6, r10; selp.u32 r10, 50, 90, p3; add.u32 r6, r6, r10;\n"
-                   "ld.shared.u32 r10, [own+8]; add.u32 r6, r6, r10; st.global.u32 [a1], r6;\nret;\n}\n");
-    return ptx;
+    put("bar.sync 0; ld.shared.u32 r10, [r7]; xor.b32 r6, r6, r5; add.u32 r6, r6, r8; xor.b32 r6, r6, r10;\n"
+        "selp.u32 r10, 5, 9, p2; add.u32 r6, r6, r10; selp.u32 r10, 50, 90, p3; add.u32 r6, r6, r10;\n"
+        "ld.shared.u32 r10, [own+8]; add.u32 r6, r6, r10; st.global.u32 [a1], r6;\nret;\n}\n");
+    return kernel.text;
 }
 
 /* ---- runs ---- */
-
-struct result {
-    int error;
-    unsigned char area[AREA];
-    char log[512];
-};
-
-static void run(const struct gpu_shape *shape, const uint64_t *arguments, unsigned module, unsigned char *memory,
-                const unsigned char *before, struct result *r)
-{
-    memset(r->log, 0, sizeof r->log);
-    memcpy(memory, before, AREA);
-    gpu_select(module);
-    const struct twice_log log = twice_log_begin();
-    r->error = gpu_launch("k", shape, 2, arguments, 60);
-    twice_log_end(&log, r->log, sizeof r->log);
-    memcpy(r->area, memory, AREA);
-}
 
 /* All blocks have room at once, and run in their order. */
 static struct gpu_shape any_shape(void)
@@ -218,25 +187,16 @@ static struct gpu_shape any_shape(void)
     return s;
 }
 
-static void compare(unsigned char *memory, const unsigned modules[2], const char *ptx, unsigned faults[2])
+static void compare(unsigned char *memory, const unsigned modules[2], unsigned faults[2])
 {
-    static struct result compiled, plain;
     static unsigned char before[AREA];
-    const struct gpu_shape shape = any_shape();
-    const uint64_t arguments[2] = { ARG(memory) + 64, 1 + any(4) };
+    const struct twice_launch l = { .shape = any_shape(), .count = 2, .arguments = { ARG(memory) + 64, 1 + any(4) },
+                                    .memory = { { memory, before, AREA } }, .open_after_faults = true };
+    char what[64];
+    snprintf(what, sizeof what, "grid %u of %u,%u", l.shape.grid[0], l.shape.block[0], l.shape.block[1]);
     for (unsigned b = 0; b < AREA; b++)
         before[b] = (unsigned char)any(256);
-    run(&shape, arguments, modules[0], memory, before, &compiled);
-    run(&shape, arguments, modules[1], memory, before, &plain);
-    faults[compiled.error != CUDA_SUCCESS]++;
-    if (compiled.error != plain.error)
-        fail_msg("error %d, plain %d: %s\n%s", compiled.error, plain.error, compiled.log, ptx);
-    if (compiled.error && strcmp(twice_message(compiled.log), twice_message(plain.log)))
-        fail_msg("%s\nplain: %s\n%s", compiled.log, plain.log, ptx);
-    for (unsigned b = 0; b < AREA && !compiled.error; b++)
-        if (compiled.area[b] != plain.area[b])
-            fail_msg("grid %u of %u,%u: byte %u of memory is %u, plain %u\n%s", shape.grid[0], shape.block[0],
-                     shape.block[1], b, compiled.area[b], plain.area[b], ptx);
+    faults[twice_compare(modules, &l, what) != CUDA_SUCCESS]++;
 }
 
 EXEC_TEST(kernels_with_barriers_are_as_the_interpreter_runs_them)
@@ -246,10 +206,9 @@ EXEC_TEST(kernels_with_barriers_are_as_the_interpreter_runs_them)
     const unsigned kernels = KERNELS / exec_share();
     for (unsigned k = 0; k < kernels; k++) {
         unsigned modules[2];
-        const char *ptx = random_kernel(k % 3 == 0);
-        twice_load(ptx, modules);
+        twice_load(random_kernel(k % 3 == 0), modules);
         for (unsigned round = 0; round < RUNS; round++)
-            compare(gpu_alloc(AREA), modules, ptx, faults);
+            compare(gpu_alloc(AREA), modules, faults);
         gpu_reset();
     }
     assert_true(faults[0] > kernels && faults[1] > kernels / 20);

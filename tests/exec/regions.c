@@ -10,34 +10,13 @@
  *   behind loops, and leaves what the interpreter leaves
  * shows: software GPU: compiled code that finds memory in another window looks there first the next time
  */
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "softgpu/exec/callbacks.h"
-#include "softgpu/exec/jit.h"
-#include "tests/exec/main.h"
+#include "tests/exec/random.h"
+#include "tests/exec/twice.h"
 
-enum { THREADS = 160, ROWS = 8, TEXT = 1 << 18 };
+enum { THREADS = 160, ROWS = 8, BYTES = 4 * (ROWS + 2) * THREADS };
 
-static uint64_t seed = 20261129;
-static uint32_t any(uint32_t below)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 33) % below;
-}
-
-static char ptx[TEXT];
-static size_t length;
 static unsigned labels;
-static void put(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void put(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    length += (size_t)vsnprintf(ptx + length, TEXT - length, format, arguments);
-    va_end(arguments);
-    assert_true(length < TEXT);
-}
 
 /* r10 to r17 and f1 to f3 are what kernels compute with. */
 static void put_lines(unsigned count)
@@ -115,7 +94,8 @@ static void put_part(unsigned depth)
 /* parts: in the loop, and behind it. unused: behind each part, with code that is never run. */
 static const char *random_kernel(unsigned parts, bool unused)
 {
-    length = labels = 0;
+    kernel_begin();
+    labels = 0;
     put(".visible .entry k(.param .u64 out)\n{\n%s cvt.rn.f32.u32 f0, r1; mov.u32 r7, 0;\n"
         "setp.eq.u32 p7, r1, -1;\n", HEAD);
     for (unsigned k = 0; k < 3; k++)
@@ -135,7 +115,7 @@ static const char *random_kernel(unsigned parts, bool unused)
     for (unsigned k = 0; k < ROWS; k++)
         put("st.global.u32 [a1+%u], r%u;\n", 4 * k, 10 + k);
     put("st.global.f32 [a1+%u], f1; st.global.f32 [a1+%u], f2;\nret;\n}\n", 4 * ROWS, 4 * ROWS + 4);
-    return ptx;
+    return kernel.text;
 }
 
 static unsigned long long all;
@@ -145,17 +125,6 @@ static void read_share(const char *line)
     sscanf(line, "softgpu: %llu instructions of warps, %lf", &all, &share);
 }
 
-static const uint32_t *run(const char *text, bool plain)
-{
-    uint32_t *out = gpu_alloc(4 * (ROWS + 2) * THREADS);
-    if (plain)
-        setenv("FLYT_SOFTGPU_FUSED", "off", 1);
-    gpu_load(text);
-    unsetenv("FLYT_SOFTGPU_FUSED");
-    assert_int_equal(gpu_run("k", 2, THREADS / 2, 1, ARG(out)), CUDA_SUCCESS);
-    return out;
-}
-
 /* The counts are those of all kernels, so this comes first. */
 EXEC_TEST(long_kernels_whose_lanes_part_are_compiled)
 {
@@ -163,7 +132,8 @@ EXEC_TEST(long_kernels_whose_lanes_part_are_compiled)
     if (!getenv("FLYT_SOFTGPU_JIT"))
         skip();
     for (unsigned unused = 0; unused < 2; unused++) {
-        run(random_kernel(16, unused), false);
+        gpu_load(random_kernel(16, unused));
+        assert_int_equal(gpu_run("k", 2, THREADS / 2, 1, ARG(gpu_alloc(BYTES))), CUDA_SUCCESS);
         exec_callbacks_tell(read_share);
         assert_true(all > 1000);
         if (share < COMPILED)
@@ -227,23 +197,22 @@ EXEC_TEST(long_kernels_do_what_the_interpreter_does)
 {
     enum { KERNELS = 60 };
     for (unsigned k = 0; k < 1 + KERNELS / exec_share(); k++) {
-        const char *text = random_kernel(16, k & 1);
-        const uint32_t *here = run(text, false), *there = run(text, true);
-        for (unsigned at = 0; at < THREADS * (ROWS + 2); at++)
-            if (here[at] != there[at])
-                fail_msg("kernel %u, thread %u, value %u: %08x, plain %08x", k, at / (ROWS + 2), at % (ROWS + 2),
-                         here[at], there[at]);
+        unsigned char *out = gpu_alloc(BYTES);
+        const struct twice_launch l = { .shape = { .grid = { 2, 1, 1 }, .block = { THREADS / 2, 1, 1 } }, .count = 1,
+                                        .arguments = { ARG(out) }, .memory = { { out, NULL, BYTES } } };
+        unsigned modules[2];
+        char what[32];
+        snprintf(what, sizeof what, "kernel %u", k);
+        twice_load(random_kernel(16, k & 1), modules);
+        assert_int_equal(twice_compare(modules, &l, what), CUDA_SUCCESS);
         gpu_reset();
     }
 }
 
-static int before(void **unused)
+static int before(void **state)
 {
-    (void)unused;
     setenv("FLYT_STATS", "1", 1);
-    assert_true(!getenv("FLYT_SOFTGPU_JIT") || exec_jit_on()); /* there is a compiler, where one is asked for */
-    gpu_start(&(struct gpu_config){ .threads = 1 });
-    return 0;
+    return twice_setup(state);
 }
 
 int main(void) { return unit_run(before, exec_teardown); }

@@ -10,30 +10,10 @@
  * shows: software GPU: random kernels that jump by tables leave the same memory, whether they are interpreted or
  *   compiled
  */
-#include <stdlib.h>
-
+#include "tests/exec/random.h"
 #include "tests/exec/twice.h"
 
-enum { GRID = 2, THREADS = 64, ROWS = 6, CASES = 4, TEXT = 16384 };
-
-static uint64_t seed = 20261129;
-static uint32_t any(uint32_t below)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 33) % below;
-}
-
-static char ptx[TEXT];
-static size_t length;
-static void put(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void put(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    length += (size_t)vsnprintf(ptx + length, TEXT - length, format, arguments);
-    va_end(arguments);
-    assert_true(length < TEXT);
-}
+enum { GRID = 2, THREADS = 64, ROWS = 6, CASES = 4 };
 
 /* r10 and on are what kernels compute with. */
 static unsigned row(void) { return 10 + any(ROWS); }
@@ -73,7 +53,7 @@ static void put_case(unsigned k)
 
 static const char *random_kernel(void)
 {
-    length = 0;
+    kernel_begin();
     put(".visible .entry k(.param .u64 out)\n{\n%s mov.u32 r7, 0;\n", HEAD);
     for (unsigned k = 0; k < ROWS; k++)
         put(any(2) ? "mov.u32 r%u, %u;\n" : "mad.lo.u32 r%u, r1, r1, %u;\n", 10 + k, any(9));
@@ -94,25 +74,21 @@ static const char *random_kernel(void)
     for (unsigned k = 0; k < ROWS; k++)
         put("st.global.u32 [a1+%u], r%u;\n", 4 * k, 10 + k);
     put("ret;\n}\n");
-    return ptx;
+    return kernel.text;
 }
 
 EXEC_TEST(kernels_with_tables_are_as_the_interpreter_runs_them)
 {
-    enum { KERNELS = 400, WORDS = GRID * THREADS * ROWS };
+    enum { KERNELS = 400, BYTES = 4 * GRID * THREADS * ROWS };
     for (unsigned k = 0; k < 1 + KERNELS / exec_share(); k++) {
+        unsigned char *out = gpu_alloc(BYTES);
+        const struct twice_launch l = { .shape = { .grid = { GRID, 1, 1 }, .block = { THREADS, 1, 1 } }, .count = 1,
+                                        .arguments = { ARG(out) }, .memory = { { out, NULL, BYTES } } };
         unsigned modules[2];
-        uint32_t *out[2];
+        char what[32];
+        snprintf(what, sizeof what, "kernel %u", k);
         twice_load(random_kernel(), modules);
-        for (int plain = 0; plain < 2; plain++) {
-            out[plain] = gpu_alloc(4 * WORDS);
-            gpu_select(modules[plain]);
-            assert_int_equal(gpu_run("k", GRID, THREADS, 1, ARG(out[plain])), CUDA_SUCCESS);
-        }
-        for (unsigned at = 0; at < WORDS; at++)
-            if (out[0][at] != out[1][at])
-                fail_msg("kernel %u, thread %u, value %u: %08x, plain %08x", k, at / ROWS, at % ROWS, out[0][at],
-                         out[1][at]);
+        assert_int_equal(twice_compare(modules, &l, what), CUDA_SUCCESS);
         gpu_reset();
     }
 }
