@@ -43,9 +43,8 @@ static struct words call_head(uint32_t xid, uint32_t rpc, uint32_t program, uint
     return words;
 }
 
-static void wrong_calls(void **state)
+TEST(wrong_calls)
 {
-    (void)state;
     int fd;
     struct service *service = server_side(&fd);
     char why[RPC_ERROR_SIZE];
@@ -98,9 +97,8 @@ static void wrong_calls(void **state)
     assert_int_equal(server_side_end(service, fd, why), -ECONNRESET);
 }
 
-static void garbage_arguments(void **state)
+TEST(garbage_arguments)
 {
-    (void)state;
     int fd;
     char why[RPC_ERROR_SIZE];
     struct words reply;
@@ -135,9 +133,8 @@ static void garbage_arguments(void **state)
     assert_int_equal(server_side_end(service, fd, why), -EPROTO);
 }
 
-static void no_call(void **state)
+TEST(no_call)
 {
-    (void)state;
     static const struct words nonsense[] = {
         { .count = 0 }, { .word = { 1 }, .count = 1 }, { .word = { 1, 0x01000000 }, .count = 2 },
         /* credential of 401 bytes */
@@ -156,9 +153,8 @@ static void no_call(void **state)
     }
 }
 
-static void long_messages(void **state)
+TEST(long_messages)
 {
-    (void)state;
     static const uint32_t marks[] = { 0xffffffff, 0x7fffffff, 0x80000000 | (16 * 1024 * 1024 + 1) };
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         int fd;
@@ -188,9 +184,8 @@ static void long_messages(void **state)
     free(bytes);
 }
 
-static void half_a_call(void **state)
+TEST(half_a_call)
 {
-    (void)state;
     struct words call = call_head(1, 2, FLYT_PROGRAM, FLYT_VERSION_1, 0);
     uint32_t mark = htonl(0x80000000u | (uint32_t)(call.count * 4));
     for (size_t cut = 1; cut < 4 + call.count * 4; cut += 5) {
@@ -205,9 +200,8 @@ static void half_a_call(void **state)
     }
 }
 
-static void slow_call(void **state)
+TEST(slow_call)
 {
-    (void)state;
     int fd;
     char why[RPC_ERROR_SIZE];
     struct words reply;
@@ -219,9 +213,8 @@ static void slow_call(void **state)
     assert_int_equal(server_side_end(service, fd, why), -ECONNRESET);
 }
 
-static void next_times_out(void **state)
+TEST_ON(next_times_out, "unix", "local", "shm", "tls")
 {
-    (void)state;
     rpc_channel *channels[2];
     rpc_server *server;
     rpc_request *request;
@@ -238,20 +231,4 @@ static void next_times_out(void **state)
     rpc_server_destroy(server);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_calls),
-        cmocka_unit_test(garbage_arguments),
-        cmocka_unit_test(no_call),
-        cmocka_unit_test(long_messages),
-        cmocka_unit_test(half_a_call),
-        cmocka_unit_test(slow_call),
-        cmocka_unit_test_prestate(next_times_out, (void *)"unix"),
-        cmocka_unit_test_prestate(next_times_out, (void *)"local"),
-        cmocka_unit_test_prestate(next_times_out, (void *)"shm"),
-        cmocka_unit_test_prestate(next_times_out, (void *)"tls"),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

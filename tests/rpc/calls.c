@@ -6,6 +6,8 @@
 
 #include "tests/lib/unit.h"
 
+#define EVERYWHERE "unix", "shm", "tcp", "tls", "tls-rekey", "local"
+
 struct joint {
     const char     *kind;
     rpc_client     *client;
@@ -33,7 +35,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void stubs(void **state)
+TEST_ON_WITH(stubs, set_up, tear_down, EVERYWHERE)
 {
     struct joint *joint = *state;
     CLIENT *stub = stub_of(joint->client);
@@ -53,7 +55,7 @@ static void stubs(void **state)
     assert_int_equal(atomic_load(&joint->service->disorder), 0);
 }
 
-static void bulk(void **state)
+TEST_ON_WITH(bulk, set_up, tear_down, EVERYWHERE)
 {
     struct joint *joint = *state;
     CLIENT *stub = stub_of(joint->client);
@@ -79,7 +81,7 @@ static void bulk(void **state)
 }
 
 /* TEST_REVERSED calls, answered last first. */
-static void out_of_order(void **state)
+TEST_ON_WITH(out_of_order, set_up, tear_down, EVERYWHERE)
 {
     struct joint *joint = *state;
     struct rpc_call calls[TEST_REVERSED];
@@ -99,7 +101,7 @@ static void out_of_order(void **state)
     }
 }
 
-static void unknown_procedure(void **state)
+TEST_ON_WITH(unknown_procedure, set_up, tear_down, EVERYWHERE)
 {
     struct joint *joint = *state;
     struct rpc_call call = { .procedure = 9999 };
@@ -107,7 +109,7 @@ static void unknown_procedure(void **state)
     assert_true(call.complete);
 }
 
-static void too_long(void **state)
+TEST_ON_WITH(too_long, set_up, tear_down, EVERYWHERE)
 {
     struct joint *joint = *state;
     char *name = malloc(FLYT_MAX_NAME + 2);
@@ -122,16 +124,4 @@ static void too_long(void **state)
     free(name);
 }
 
-#define ON(test, kind) { #test " over " kind, test, set_up, tear_down, (void *)kind }
-#define EVERYWHERE(test) \
-    ON(test, "unix"), ON(test, "shm"), ON(test, "tcp"), ON(test, "tls"), ON(test, "tls-rekey"), ON(test, "local")
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EVERYWHERE(stubs), EVERYWHERE(bulk), EVERYWHERE(out_of_order), EVERYWHERE(unknown_procedure),
-        EVERYWHERE(too_long),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

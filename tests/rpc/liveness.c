@@ -110,7 +110,7 @@ static void *wait_for_answer(void *context)
 }
 
 /* A call that is never answered. */
-static void call_waits(void **state)
+TEST_ON(call_waits, "unix", "shm", "tls", "local")
 {
     struct client c;
     pthread_t thread;
@@ -153,7 +153,7 @@ static void *read_all(void *context)
 }
 
 /* A server that has no room for what is written to it; later it has. */
-static void write_waits(void **state)
+TEST_ON(write_waits, "unix", "shm", "tls")
 {
     struct client c;
     pthread_t writer, reader;
@@ -170,7 +170,7 @@ static void write_waits(void **state)
     end(&c);
 }
 
-static void write_gives_up(void **state)
+TEST_ON(write_gives_up, "tcp", "shm")
 {
     struct client c;
     start(&c, *state);
@@ -182,7 +182,7 @@ static void write_gives_up(void **state)
 }
 
 /* A client that takes nothing does not hold up who beats, and has all beats that fit when it reads again. */
-static void beat_never_waits(void **state)
+TEST_ON(beat_never_waits, "unix", "shm", "tcp", "tls")
 {
     rpc_channel *channels[2];
     rpc_server *server;
@@ -213,9 +213,8 @@ static void beat_never_waits(void **state)
 }
 
 /* Only who has said nothing beats. */
-static void beats_only_in_silence(void **state)
+TEST(beats_only_in_silence)
 {
-    (void)state;
     struct client c;
     struct rpc_client_statistics before, after;
     rpc_request *request;
@@ -238,7 +237,7 @@ static void beats_only_in_silence(void **state)
 
 /* The process stands still for more than twice the silence, and nothing comes in that time: the server may have been as
  * still. */
-static void stopped_process(void **state)
+TEST_ON(stopped_process, "unix", "shm")
 {
     pid_t child = fork();
     if (child == 0) {
@@ -287,7 +286,7 @@ static void *read_for_others(void *context)
     return NULL;
 }
 
-static void unread_is_no_silence(void **state)
+TEST_ON(unread_is_no_silence, "tcp", "shm")
 {
     struct client c;
     pthread_t reader, writer, server;
@@ -325,9 +324,8 @@ static void unread_is_no_silence(void **state)
 
 /* ---- the parts ---- */
 
-static void clock_counts_running(void **state)
+TEST(clock_counts_running)
 {
-    (void)state;
     struct clock_run run = { .looked = 1000 };
     assert_int_equal(clock_run_look(&run, 1100, 100), 100);
     assert_int_equal(clock_run_look(&run, 1150, 100), 150);
@@ -337,7 +335,7 @@ static void clock_counts_running(void **state)
 }
 
 /* The peer's end is known without reading; a peer that is only full, or slow, is there. */
-static void peer_is_known(void **state)
+TEST_ON(peer_is_known, "unix", "tcp")
 {
     rpc_channel *channels[2];
     test_channels(*state, channels);
@@ -359,9 +357,8 @@ static void peer_is_known(void **state)
     rpc_channel_destroy(channels[0]);
 }
 
-static void settings(void **state)
+TEST(settings)
 {
-    (void)state;
     assert_int_equal(rpc_silence_seconds(), RPC_SILENCE_USUAL);
     assert_true(rpc_silence_valid());
     assert_true(3 * rpc_beat_interval() < (uint64_t)rpc_silence_seconds() * CLOCK_NS_PER_SECOND);
@@ -370,35 +367,8 @@ static void settings(void **state)
                     8 * rpc_silence_look(seconds) <= (uint64_t)seconds * CLOCK_NS_PER_SECOND);
 }
 
-#define ON(test, kind) { #test " over " kind, test, NULL, NULL, (void *)kind }
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ON(call_waits, "unix"),
-        ON(call_waits, "shm"),
-        ON(call_waits, "tls"),
-        ON(call_waits, "local"),
-        ON(write_waits, "unix"),
-        ON(write_waits, "shm"),
-        ON(write_waits, "tls"),
-        ON(write_gives_up, "tcp"),
-        ON(write_gives_up, "shm"),
-        ON(beat_never_waits, "unix"),
-        ON(beat_never_waits, "shm"),
-        ON(beat_never_waits, "tcp"),
-        ON(beat_never_waits, "tls"),
-        cmocka_unit_test(beats_only_in_silence),
-        ON(stopped_process, "unix"),
-        ON(stopped_process, "shm"),
-        ON(unread_is_no_silence, "tcp"),
-        ON(unread_is_no_silence, "shm"),
-        cmocka_unit_test(clock_counts_running),
-        ON(peer_is_known, "unix"),
-        ON(peer_is_known, "tcp"),
-        cmocka_unit_test(settings),
-    };
     count_begin();
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

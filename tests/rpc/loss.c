@@ -105,7 +105,7 @@ static void *help(void *context)
     return NULL;
 }
 
-static void end_at_any_time(void **state)
+TEST_ON(end_at_any_time, "unix", "shm", "tcp", "tls", "local")
 {
     uint64_t successes = 0;
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -140,14 +140,4 @@ static void end_at_any_time(void **state)
     assert_true(successes >= 7 * ROUNDS * (ROUNDS - 1) / 2);
 }
 
-#define ON(test, kind) { #test " over " kind, test, NULL, NULL, (void *)kind }
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ON(end_at_any_time, "unix"), ON(end_at_any_time, "shm"),   ON(end_at_any_time, "tcp"),
-        ON(end_at_any_time, "tls"),  ON(end_at_any_time, "local"),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -95,9 +95,8 @@ static void expect_loss(struct client_side *side, struct asked *asked, const cha
     assert_int_equal(side->losses, 1);
 }
 
-static void good(void **state)
+TEST(good)
 {
-    (void)state;
     struct client_side *side = client_side(10);
     struct asked asked;
     struct words reply = good_reply(ask(side, &asked), 600);
@@ -107,9 +106,8 @@ static void good(void **state)
     client_side_end(side);
 }
 
-static void foreign_xid(void **state)
+TEST(foreign_xid)
 {
-    (void)state;
     struct client_side *side = client_side(10);
     struct asked asked;
     struct words reply = good_reply(ask(side, &asked) + 1, 0);
@@ -118,9 +116,8 @@ static void foreign_xid(void **state)
     client_side_end(side);
 }
 
-static void replayed_reply(void **state)
+TEST(replayed_reply)
 {
-    (void)state;
     struct client_side *side = client_side(10);
     struct asked first, second;
     struct words reply = good_reply(ask(side, &first), 0);
@@ -132,9 +129,8 @@ static void replayed_reply(void **state)
     client_side_end(side);
 }
 
-static void no_reply_at_all(void **state)
+TEST(no_reply_at_all)
 {
-    (void)state;
     struct client_side *side = client_side(10);
     struct asked asked;
     struct words reply = { .count = 0 };
@@ -144,9 +140,8 @@ static void no_reply_at_all(void **state)
     client_side_end(side);
 }
 
-static void announced_4_gib(void **state)
+TEST(announced_4_gib)
 {
-    (void)state;
     struct client_side *side = client_side(10);
     struct asked asked;
     ask(side, &asked);
@@ -155,9 +150,8 @@ static void announced_4_gib(void **state)
     client_side_end(side);
 }
 
-static void half_a_reply(void **state)
+TEST(half_a_reply)
 {
-    (void)state;
     struct client_side *side = client_side(10);
     struct asked asked;
     struct words reply = good_reply(ask(side, &asked), 0);
@@ -170,9 +164,8 @@ static void half_a_reply(void **state)
     client_side_end(side);
 }
 
-static void slow_reply(void **state)
+TEST(slow_reply)
 {
-    (void)state;
     struct client_side *side = client_side(10);
     struct asked asked;
     struct words_slow slow = { side->fd, good_reply(ask(side, &asked), 77) };
@@ -184,9 +177,8 @@ static void slow_reply(void **state)
     client_side_end(side);
 }
 
-static void statuses(void **state)
+TEST(statuses)
 {
-    (void)state;
     static const struct { uint32_t words[5]; size_t count; enum clnt_stat status; } answers[] = {
         { { 0, 0, 0, 1 }, 4, RPC_PROGUNAVAIL },
         { { 0, 0, 0, 2, 1 }, 5, RPC_PROGVERSMISMATCH },
@@ -214,9 +206,8 @@ static void statuses(void **state)
     client_side_end(side);
 }
 
-static void silence(void **state)
+TEST(silence)
 {
-    (void)state;
     struct client_side *side = client_side(1);
     struct asked asked;
     poll(NULL, 0, 1200);                /* nothing was due meanwhile */
@@ -229,9 +220,8 @@ static void silence(void **state)
 }
 
 /* The peer reads nothing: a writer with full buffers gives up too. */
-static void deaf(void **state)
+TEST(deaf)
 {
-    (void)state;
     struct client_side *side = client_side(1);
     char *bytes = calloc(1, FLYT_MAX_INLINE);
     copy_in_args in = { .data = { .kind = FLYT_BULK_INLINE } };
@@ -268,9 +258,8 @@ static void *wait_for_loss(void *context)
     return NULL;
 }
 
-static void everybody_is_told(void **state)
+TEST(everybody_is_told)
 {
-    (void)state;
     enum { WAITERS = 6 };
     struct client_side *side = client_side(10);
     static struct waiting waiting[WAITERS];
@@ -303,9 +292,8 @@ static void everybody_is_told(void **state)
 
 /* ---- processes ---- */
 
-static void killed_server(void **state)
+TEST(killed_server)
 {
-    (void)state;
     int fds[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
     pid_t child = fork();
@@ -333,7 +321,7 @@ static void killed_server(void **state)
 }
 
 /* A child gives the connection up; the parent's goes on, and ends when the parent ends it, not before. */
-static void forked(void **state)
+TEST_ON(forked, "tcp", "tls", "shm")
 {
     rpc_channel *channels[2];
     rpc_client *client;
@@ -358,16 +346,4 @@ static void forked(void **state)
     service_join(service);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good), cmocka_unit_test(foreign_xid), cmocka_unit_test(replayed_reply),
-        cmocka_unit_test(no_reply_at_all), cmocka_unit_test(announced_4_gib), cmocka_unit_test(half_a_reply),
-        cmocka_unit_test(slow_reply), cmocka_unit_test(statuses), cmocka_unit_test(silence), cmocka_unit_test(deaf),
-        cmocka_unit_test(everybody_is_told), cmocka_unit_test(killed_server),
-        cmocka_unit_test_prestate(forked, (void *)"tcp"), cmocka_unit_test_prestate(forked, (void *)"tls"),
-        cmocka_unit_test_prestate(forked, (void *)"shm"),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

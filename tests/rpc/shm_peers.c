@@ -87,9 +87,8 @@ static void ring(struct raw *raw)
 }
 
 /* Positions that cannot be: the session ends, by itself. */
-static void impossible_positions(void **state)
+TEST(impossible_positions)
 {
-    (void)state;
     static const uint64_t tails[] = { RING_SIZE + 1, UINT64_MAX, UINT64_MAX / 2, UINT64_C(1) << 32 };
     struct raw raw;
     for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
@@ -126,9 +125,8 @@ static void impossible_positions(void **state)
 }
 
 /* Random writes into all of the shared pages, beside calls that are good, for a while, with a reply or two. */
-static void scribbles(void **state)
+TEST(scribbles)
 {
-    (void)state;
     for (unsigned round = 0; round < 60; round++) {
         struct raw raw;
         struct service *service = raw_client(&raw);
@@ -183,9 +181,8 @@ static void *scribble_at_client(void *context)
     return NULL;
 }
 
-static void scribbled_client(void **state)
+TEST(scribbled_client)
 {
-    (void)state;
     for (unsigned round = 0; round < 30; round++) {
         int fds[2], memory = memfd_create("hostile", MFD_CLOEXEC);
         rpc_channel *channel;
@@ -217,9 +214,8 @@ static void scribbled_client(void **state)
 /* ---- death ---- */
 
 /* A client that dies after so many bytes of a call: the server gets the whole calls before it, then the end. */
-static void killed_within_a_record(void **state)
+TEST(killed_within_a_record)
 {
-    (void)state;
     for (size_t cut = 0; cut <= 48; cut += 6) {
         struct raw raw;
         struct service *service = raw_client(&raw);
@@ -251,9 +247,8 @@ static void *wait_for_it(void *context)
 }
 
 /* A client that has slept for long, in the futex, learns of the end; one whose ring is full too. */
-static void ends_wake_sleepers(void **state)
+TEST(ends_wake_sleepers)
 {
-    (void)state;
     for (unsigned round = 0; round < 4; round++) {
         rpc_channel *channels[2];
         rpc_client *client;
@@ -278,9 +273,8 @@ static void ends_wake_sleepers(void **state)
 }
 
 /* Nobody reads at the other end: the writer gives up after dead_seconds, as over a socket. */
-static void deaf(void **state)
+TEST(deaf)
 {
-    (void)state;
     rpc_channel *channels[2];
     rpc_client *client;
     struct test_loss losses = { 0 };
@@ -346,7 +340,7 @@ static void *take_turns(void *context)
     return NULL;
 }
 
-static void wake_ups(void **state)
+TEST_ON(wake_ups, "futex", "bells")
 {
     bool bells = strcmp(*state, "bells") == 0;
     enum { ROUNDS = 20000 };
@@ -366,13 +360,4 @@ static void wake_ups(void **state)
     rpc_channel_destroy(channels[1]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(impossible_positions), cmocka_unit_test(scribbles), cmocka_unit_test(scribbled_client),
-        cmocka_unit_test(killed_within_a_record), cmocka_unit_test(ends_wake_sleepers), cmocka_unit_test(deaf),
-        cmocka_unit_test_prestate(wake_ups, (void *)"futex"), cmocka_unit_test_prestate(wake_ups, (void *)"bells"),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -9,6 +9,8 @@
 
 #include "tests/lib/unit.h"
 
+#define SOCKETS "unix", "tcp", "tls"
+#define EVERYWHERE SOCKETS, "local", "shm"
 enum { THREADS = 8, CALLS_EACH = 10000, BIG = 512 * 1024 };
 
 struct joint {
@@ -129,12 +131,8 @@ static void many_threads(const char *kind, bool helper)
     part(joint);
 }
 
-static void threads_shm(void **state) { (void)state; many_threads("shm", true); }
-static void threads_unix(void **state) { (void)state; many_threads("unix", true); }
-static void threads_tcp(void **state) { (void)state; many_threads("tcp", true); }
-static void threads_tls(void **state) { (void)state; many_threads("tls", true); }
-static void threads_local(void **state) { (void)state; many_threads("local", true); }
-static void threads_without_helper(void **state) { many_threads(*state, false); }
+TEST_ON(threads, EVERYWHERE) { many_threads(*state, true); }
+TEST_ON(threads_without_helper, "unix", "shm") { many_threads(*state, false); }
 
 /* Sends a burst of ASYNC calls; gives the number of system calls that it took, once all has arrived. */
 static uint64_t burst(struct joint *joint, unsigned first, unsigned count)
@@ -157,7 +155,8 @@ static uint64_t burst(struct joint *joint, unsigned first, unsigned count)
 /* A burst takes far fewer system calls than calls, all of it arrives without any SYNC call, and each call goes by
    itself when batching is off. How far a batch gets before the helper runs is the scheduler's affair, so the best
    of several bursts counts. */
-static void batches(void **state)
+/* Elsewhere a call costs no system call: there are none. */
+TEST_ON(batches, SOCKETS)
 {
     enum { BURST = 10000, ROUNDS = 10 };
     struct joint *joint = join(*state, 0);
@@ -190,7 +189,7 @@ static void *flood(void *context)
     return NULL;
 }
 
-static void flood_holds_nobody(void **state)
+TEST_ON(flood_holds_nobody, EVERYWHERE)
 {
     enum { ANSWERS = 200 };
     struct joint *joint = join(*state, 0);
@@ -224,7 +223,7 @@ static void flood_holds_nobody(void **state)
 }
 
 /* While the only other call in flight is waiting for something without end, ASYNC calls still go out. */
-static void nothing_sits(void **state)
+TEST_ON(nothing_sits, EVERYWHERE)
 {
     struct joint *joint = join(*state, 0);
     add_helper(joint);
@@ -263,7 +262,7 @@ static void *chat(void *context)
     return NULL;
 }
 
-static void server_speaks(void **state)
+TEST_ON(server_speaks, EVERYWHERE)
 {
     struct joint *joint = join(*state, 0);
     add_helper(joint);
@@ -313,7 +312,7 @@ static void next_link(struct rpc_call *call, void *context)
 }
 
 /* Each done function submits the next call, and an ASYNC one; only the helper reads. */
-static void done_functions(void **state)
+TEST_ON(done_functions, EVERYWHERE)
 {
     struct joint *joint = join(*state, 0);
     add_helper(joint);
@@ -385,10 +384,10 @@ static void count_reply(struct rpc_call *call, void *context)
 
 /* The service answers in the thread that reads, so it stops reading while its answers do not get through. A client
    that only writes would wait for ever. */
-static void one_thread_both_full(void **state)
+TEST_ON(one_thread_both_full, "small", "shm")
 {
     enum { ROUNDS = 12 };
-    struct joint *joint = *state ? join(*state, 0) : join("unix", 4096);
+    struct joint *joint = strcmp(*state, "small") ? join(*state, 0) : join("unix", 4096);
     CLIENT *stub = stub_of(joint->client);
     static struct rpc_call calls[ROUNDS];
     static copy_out_result results[ROUNDS];
@@ -415,7 +414,7 @@ static void one_thread_both_full(void **state)
     part(joint);
 }
 
-static void many_threads_both_full(void **state)
+TEST_ON(many_threads_both_full, EVERYWHERE)
 {
     const char *kind = *state;
     struct joint *joint = join(kind, strcmp(kind, "unix") == 0 ? 4096 : 0);
@@ -437,30 +436,4 @@ static void many_threads_both_full(void **state)
     part(joint);
 }
 
-#define ON(test, kind) { #test " over " kind, test, NULL, NULL, (void *)kind }
-#define SOCKETS(test) ON(test, "unix"), ON(test, "tcp"), ON(test, "tls")
-#define EVERYWHERE(test) SOCKETS(test), ON(test, "local"), ON(test, "shm")
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_shm),
-        cmocka_unit_test(threads_unix),
-        cmocka_unit_test(threads_tcp),
-        cmocka_unit_test(threads_tls),
-        cmocka_unit_test(threads_local),
-        ON(threads_without_helper, "unix"),
-        ON(threads_without_helper, "shm"),
-        /* elsewhere a call costs no system call: there are none */
-        SOCKETS(batches),
-        EVERYWHERE(flood_holds_nobody),
-        EVERYWHERE(nothing_sits),
-        EVERYWHERE(server_speaks),
-        EVERYWHERE(done_functions),
-        cmocka_unit_test(one_thread_both_full),
-        ON(one_thread_both_full, "shm"),
-        EVERYWHERE(many_threads_both_full),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return unit_run(NULL, NULL); }

@@ -31,18 +31,12 @@ static void connect_to(struct fixture *f, const struct server *to, uint64_t capa
     peer_stream_create(&f->peer, STREAM, 1);
 }
 
+/* Clients of some tests do without FLYT_CAP_PULL, too. */
+#define BOTH "pull", "no pull"
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    connect_to(f, &server, FLYT_CAP_MIRROR | FLYT_CAP_PULL);
-    *state = f;
-    return 0;
-}
-
-static int setup_without_pull(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-    connect_to(f, &server, FLYT_CAP_MIRROR);
+    connect_to(f, &server, *state && !strcmp(*state, "no pull") ? FLYT_CAP_MIRROR : FLYT_CAP_MIRROR | FLYT_CAP_PULL);
     *state = f;
     return 0;
 }
@@ -166,9 +160,8 @@ static void served(struct fixture *f, uint32_t id, int code)
     assert_int_equal(flyt_host_served_1(&args, NULL, f->peer.stub), RPC_SUCCESS);
 }
 
-static void what_is_offered(void **unused)
+TEST(what_is_offered)
 {
-    (void)unused;
     for (int way = 0; way < 3; way++) {
         struct fixture f = { 0 };
         connect_to(&f, &server, way == 0 ? 0 : way == 1 ? FLYT_CAP_MIRROR : FLYT_CAP_MIRROR | FLYT_CAP_PULL);
@@ -180,7 +173,7 @@ static void what_is_offered(void **unused)
 }
 
 /* With and without pulls. */
-static void there_and_back(void **state)
+TEST_ON_WITH(there_and_back, setup, peer_tear_down, BOTH)
 {
     struct fixture *f = *state;
     there_begin(f, 3 * GRANULE);
@@ -212,7 +205,7 @@ static void there_and_back(void **state)
     there_end();
 }
 
-static void what_is_no_patch(void **state)
+TEST_ON_WITH(what_is_no_patch, setup, peer_tear_down, BOTH)
 {
     struct fixture *f = *state;
     uint8_t bytes[4096] = { 0 };
@@ -259,7 +252,7 @@ static void what_is_no_patch(void **state)
     assert_int_equal(peer_stream_sync(&f->peer, STREAM), 0);
 }
 
-static void a_kernel_waits_for_memory(void **state)
+TEST_WITH(a_kernel_waits_for_memory, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     char kernel[FLYT_MAX_SHORT];
@@ -280,7 +273,7 @@ static void a_kernel_waits_for_memory(void **state)
 }
 
 /* No kernel sees a part of what belongs together. */
-static void patches_that_belong_together(void **state)
+TEST_WITH(patches_that_belong_together, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint32_t one = 1;
@@ -297,7 +290,7 @@ static void patches_that_belong_together(void **state)
 }
 
 /* A word that the client writes while the kernel looks at it. */
-static void a_kernel_that_polls(void **state)
+TEST_WITH(a_kernel_that_polls, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint64_t at = f->host + 4096;
@@ -312,7 +305,7 @@ static void a_kernel_that_polls(void **state)
 }
 
 /* What a kernel wrote before a fence comes before what it wrote behind it, although it lies behind it. */
-static void what_kernels_tell(void **state)
+TEST_WITH(what_kernels_tell, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint64_t at = f->host, first, second;
@@ -337,7 +330,7 @@ static void what_kernels_tell(void **state)
 }
 
 /* More of them than the server keeps for a client that does not ask. */
-static void too_much_to_tell(void **state)
+TEST_WITH(too_much_to_tell, setup, peer_tear_down)
 {
     struct fixture *f = *state;
     uint64_t at = f->host;
@@ -365,9 +358,8 @@ static void too_much_to_tell(void **state)
     there_end();
 }
 
-static void memory_that_nobody_has(void **unused)
+TEST(memory_that_nobody_has)
 {
-    (void)unused;
     for (int inside = 0; inside < 2; inside++) {
         struct fixture f = { 0 };
         char kernel[FLYT_MAX_SHORT];
@@ -388,9 +380,8 @@ static void memory_that_nobody_has(void **unused)
 }
 
 /* The worker ends with its client, whoever waits for what. */
-static void clients_that_end(void **unused)
+TEST(clients_that_end)
 {
-    (void)unused;
     struct server other;
     char kernel[FLYT_MAX_SHORT];
     server_start(&other, "software", NULL);
@@ -407,9 +398,8 @@ static void clients_that_end(void **unused)
     assert_int_equal(server_stop(&other, SIGTERM), 0);
 }
 
-static void limits(void **unused)
+TEST(limits)
 {
-    (void)unused;
     struct server small;
     struct fixture f = { 0 };
     server_start(&small, "software", (const char *const[]){ "--host-memory", "4M", NULL });
@@ -442,10 +432,9 @@ static uint64_t host_behind(struct fixture *f, int refusals)
 }
 
 /* The reply to WINDOW names no size. A driver that refuses a large window now and then would give a small one there. */
-static void later_offers_are_as_large(void **unused)
+TEST(later_offers_are_as_large)
 {
     enum { SEEDS = 8, REFUSALS = 4 };
-    (void)unused;
     for (int seed = 1, found = 0; seed <= SEEDS; seed++, found = 0) {
         struct server other;
         char text[16];
@@ -486,22 +475,5 @@ int main(void)
 #ifdef __SANITIZE_THREAD__
     return 0;                                     /* two processes find no window in common */
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_offered),
-        cmocka_unit_test_setup_teardown(there_and_back, setup, peer_tear_down),
-        cmocka_unit_test_setup_teardown(there_and_back, setup_without_pull, peer_tear_down),
-        cmocka_unit_test_setup_teardown(what_is_no_patch, setup, peer_tear_down),
-        cmocka_unit_test_setup_teardown(what_is_no_patch, setup_without_pull, peer_tear_down),
-        cmocka_unit_test_setup_teardown(a_kernel_waits_for_memory, setup, peer_tear_down),
-        cmocka_unit_test_setup_teardown(patches_that_belong_together, setup, peer_tear_down),
-        cmocka_unit_test_setup_teardown(a_kernel_that_polls, setup, peer_tear_down),
-        cmocka_unit_test_setup_teardown(what_kernels_tell, setup, peer_tear_down),
-        cmocka_unit_test_setup_teardown(too_much_to_tell, setup, peer_tear_down),
-        cmocka_unit_test(memory_that_nobody_has),
-        cmocka_unit_test(clients_that_end),
-        cmocka_unit_test(limits),
-        cmocka_unit_test(later_offers_are_as_large),
-    };
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, start, stop);
+    return unit_run(start, stop);
 }

@@ -100,9 +100,8 @@ static void *sync_stream(void *context)
 }
 
 /* No EVENTS is outstanding, and nothing is answered. */
-static void beats_to_who_takes_them(void **state)
+TEST(beats_to_who_takes_them)
 {
-    (void)state;
     struct server server;
     struct peer peer;
     pthread_t thread;
@@ -128,7 +127,7 @@ static void beats_to_who_takes_them(void **state)
 }
 
 /* The server's queue is full, and its reader reads nothing. */
-static void beats_while_full(void **state)
+TEST_ON(beats_while_full, "unix", "tcp")
 {
     struct server server;
     struct peer peer;
@@ -136,7 +135,7 @@ static void beats_while_full(void **state)
     void *status;
     _Atomic int losses = 0;
     server_start(&server, "software", one_spare);
-    connect_to(&peer, server.uri[*state != NULL], false, FLYT_CAP_BEATS, &losses);
+    connect_to(&peer, server.uri[strcmp(*state, "tcp") == 0], false, FLYT_CAP_BEATS, &losses);
     hold(&peer);
     assert_int_equal(pthread_create(&thread, NULL, flood, &peer), 0);
     poll(NULL, 0, 3 * SILENCE * 1000);
@@ -181,9 +180,8 @@ static void killed_while_full(const char *uri, bool share, const struct server *
     children_become(server, 1, (SILENCE + 3) * CLOCK_NS_PER_SECOND);
 }
 
-static void frees_who_died_while_full(void **state)
+TEST(frees_who_died_while_full)
 {
-    (void)state;
     struct server server;
     server_start(&server, "software", one_spare);
     killed_while_full(server.uri[0], true, &server);
@@ -194,13 +192,6 @@ static void frees_who_died_while_full(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(beats_to_who_takes_them),
-        { "beats_while_full over unix", beats_while_full, NULL, NULL, NULL },
-        { "beats_while_full over tcp", beats_while_full, NULL, NULL, (void *)"tcp" },
-        cmocka_unit_test(frees_who_died_while_full),
-    };
     setenv("FLYT_SILENCE", "2", 1);
-    cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }
