@@ -48,7 +48,7 @@ static void try(const char *name, const char *secret)
     rig_until(client.registered || client.downs, 5000);
 }
 
-TEST(test_by_address)
+RIG_TEST(test_by_address)
 {
     rig_security = "address-identity = true;";
     rig_create("");
@@ -87,10 +87,9 @@ TEST(test_by_address)
     protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
     client_open(&client);
     rig_until(client.registered, 5000);
-    rig_destroy();
 }
 
-TEST(test_off_by_default)
+RIG_TEST(test_off_by_default)
 {
     rig_security = "";
     rig_create("");
@@ -98,7 +97,6 @@ TEST(test_off_by_default)
     try("127.0.0.1", "guessed");
     assert_false(client.registered);
     assert_int_equal(client.error, -EACCES);
-    rig_destroy();
 }
 
 /* A client manager that claims what belongs to others, or to nobody yet. */
@@ -132,7 +130,7 @@ static void renewed(void *context, int error, const char *why, void *object)
         last.status.code = ((client_answer *)object)->status.code;
 }
 
-TEST(test_claims_of_others)
+RIG_TEST(test_claims_of_others)
 {
     static struct fake_node node;
     static struct fake_client owner, thief;
@@ -200,7 +198,6 @@ TEST(test_claims_of_others)
     }
     assert_int_equal(admin_status().programs, 5);
     link_close(claims.link);
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

@@ -47,7 +47,7 @@ static struct fake_program *begin(void)
     return runs;
 }
 
-TEST(test_elsewhere_at_once)
+RIG_TEST(test_elsewhere_at_once)
 {
     struct fake_program *runs = begin();
     node_open(&n2, "n2", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
@@ -72,11 +72,10 @@ TEST(test_elsewhere_at_once)
     node_action("n1", ADMIN_NODE_UNDRAIN, "");
     assert_drained("n1", false, "");
     admin_check_books();
-    rig_destroy();
 }
 
 /* There is no other node: new programs wait, or fail, until this one is used again. */
-TEST(test_nowhere_else)
+RIG_TEST(test_nowhere_else)
 {
     struct fake_program *runs = begin();
     node_action("n1", ADMIN_NODE_DRAIN, "");
@@ -88,11 +87,10 @@ TEST(test_nowhere_else)
     rig_until(patient->running, SOON_MS);
     assert_true(patient->server == runs->server);
     admin_check_books();
-    rig_destroy();
 }
 
 /* It stays drained when the manager begins anew, and what is found idle there ends then. */
-TEST(test_after_a_restart)
+RIG_TEST(test_after_a_restart)
 {
     struct fake_program *runs = begin();
     node_action("n1", ADMIN_NODE_DRAIN, "new fan");
@@ -105,7 +103,6 @@ TEST(test_after_a_restart)
     assert_int_equal(n1.server_count, 1);
     client_end(&a, runs);
     rig_until(n1.server_count == 0, SOON_MS);
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

@@ -39,7 +39,7 @@ static unsigned lines_with(const char *name, const char *words)
 }
 
 /* A VM that asks without end: the history and the log keep room for others, and what administrators did stays. */
-TEST(test_flood)
+RIG_TEST(test_flood)
 {
     enum { FLOOD = 6000, AT_ONCE = 500 };
     char settings[200];
@@ -68,7 +68,6 @@ TEST(test_flood)
     unlink(path);
     assert_int_equal(added, 1);
     assert_in_range(lines, 1, 10);
-    rig_destroy();
 }
 
 static unsigned crowds;
@@ -80,7 +79,7 @@ static void crowd_named(void *context, int error, const char *why, void *object)
 }
 
 /* A VM that names programs which it never asked for, and others each time. What this manager knows is not counted. */
-TEST(test_crowd)
+RIG_TEST(test_crowd)
 {
     enum { CROWD = 1000, ROUNDS = 6, BURST = 2000 };
     static client_running running[1 + CROWD];
@@ -121,11 +120,10 @@ TEST(test_crowd)
         rig_until(crowds == ROUNDS + i, 20000);
         assert_int_equal(admin_status().programs, 1);
     }
-    rig_destroy();
 }
 
 /* Strangers at every door that say nothing, or nonsense, while a program starts and ends. */
-TEST(test_hostile)
+RIG_TEST(test_hostile)
 {
     enum { STRANGERS = 60 };
     int fds[STRANGERS];
@@ -156,11 +154,10 @@ TEST(test_hostile)
     assert_int_equal(a.downs, 0);
     for (int i = 0; i < STRANGERS; i++)
         close(fds[i]);
-    rig_destroy();
 }
 
 /* Many VMs ask, end and vanish at once, while the node counts for itself what it is ordered to run. */
-TEST(test_storm)
+RIG_TEST(test_storm)
 {
     enum { CLIENTS = 12, ROUNDS = 25 };
     static struct fake_client clients[CLIENTS];
@@ -211,7 +208,6 @@ TEST(test_storm)
         starts += nodes[i].starts;
     }
     assert_true(starts > 20);
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

@@ -73,7 +73,7 @@ static unsigned listed(const struct fake_program *program)
 
 static uint32_t used_sms(void) { return admin_status().sms_used; }
 
-TEST(test_placed_whole)
+RIG_TEST(test_placed_whole)
 {
     begin("", 4);
     entitle(&many, "many", 4, 8);
@@ -103,10 +103,9 @@ TEST(test_placed_whole)
     admin_check_books();
     assert_int_equal(n1.overcommits, 0);
     assert_int_equal(n1.bad_orders, 0);
-    rig_destroy();
 }
 
-TEST(test_one_node_first)
+RIG_TEST(test_one_node_first)
 {
     begin("", 2);
     node_open(&n2, "n2", 3, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
@@ -123,7 +122,6 @@ TEST(test_one_node_first)
     assert_string_equal(program->node, "n2");
     assert_int_equal(n1.starts, 0);
     assert_int_equal(vm_set(lots, ADMIN_VM_SET_GPUS, text), CTL_INVALID);
-    rig_destroy();
 }
 
 /* ---- of several nodes ---- */
@@ -175,7 +173,7 @@ static void stays(uint64_t program)
     protocol_free((xdrproc_t)xdr_admin_move_result, &moved);
 }
 
-TEST(test_several_nodes)
+RIG_TEST(test_several_nodes)
 {
     begin_two(0);
     n2.hold_starts = true;
@@ -206,7 +204,6 @@ TEST(test_several_nodes)
     assert_int_equal(link_call(many.link, CLIENT_ENDED, &ended, SOON_MS, NULL, NULL, NULL), 0);
     rig_until(used_sms() == 0, SOON_MS);
     admin_check_books();
-    rig_destroy();
 }
 
 static void restart(unsigned programs)
@@ -219,7 +216,7 @@ static void restart(unsigned programs)
     admin_check_books();
 }
 
-TEST(test_several_nodes_restart)
+RIG_TEST(test_several_nodes_restart)
 {
     begin_two(0);
     struct fake_program *program = client_run(&many, CLIENT_WAIT_YES), *next;
@@ -242,11 +239,10 @@ TEST(test_several_nodes_restart)
     assert_int_equal(take_part(next, 1002, 1), CTL_OK);
     assert_int_equal(part_answer.server, further);
     assert_true(n1.starts == 1 && n2.starts == 1 && used_sms() == 32);
-    rig_destroy();
 }
 
 /* The server of one node cannot be started: that of the other one ends, too. */
-TEST(test_several_nodes_all_or_none)
+RIG_TEST(test_several_nodes_all_or_none)
 {
     begin_two(0);
     n2.fail_starts = true;
@@ -265,11 +261,10 @@ TEST(test_several_nodes_all_or_none)
     node_report(other == &n2.servers[n2.server_count - 1] ? &n2 : &n1, other);
     rig_until(used_sms() == 16, SOON_MS);
     assert_int_equal(take_part(program, 1000, 1), CTL_LOST);
-    rig_destroy();
 }
 
 /* A client manager of the release before knows of one server for each program. */
-TEST(test_several_nodes_of_before)
+RIG_TEST(test_several_nodes_of_before)
 {
     begin_two(CTL_MINOR_PARTS - 1);
     struct fake_program *program = client_run(&many, CLIENT_WAIT_YES);
@@ -277,11 +272,10 @@ TEST(test_several_nodes_of_before)
     assert_int_equal(program->code, CTL_VERSION);
     assert_non_null(strstr(program->text, "of several nodes"));
     assert_int_equal(used_sms(), 0);
-    rig_destroy();
 }
 
 /* Small programs come whenever there is room. The gang is overtaken so many times, and then keeps all GPUs. */
-TEST(test_first_in_line)
+RIG_TEST(test_first_in_line)
 {
     begin("virt-server-auto-deallocate = { grace-period = 0.1; };\nplacement = { overtaking = 2; };\n", 2);
     struct fake_program *small[8] = { run_one(0, 16) }, *waiting;
@@ -308,10 +302,9 @@ TEST(test_first_in_line)
     rig_until(small[3]->running, SOON_MS);
     admin_check_books();
     assert_int_equal(n1.overcommits, 0);
-    rig_destroy();
 }
 
-TEST(test_idle_ones_give_way)
+RIG_TEST(test_idle_ones_give_way)
 {
     begin("virt-server-auto-deallocate = { grace-period = 60; };\n", 2);
     entitle(&many, "many", 2, 16);
@@ -324,10 +317,9 @@ TEST(test_idle_ones_give_way)
     gang = client_run(&many, CLIENT_WAIT_NO);
     rig_until(gang->running, SOON_MS);
     admin_check_books();
-    rig_destroy();
 }
 
-TEST(test_restart)
+RIG_TEST(test_restart)
 {
     begin("silence = { suspect = 1.0; lost = 2.0; };\n", 4);
     entitle(&many, "many", 3, 8);
@@ -348,11 +340,10 @@ TEST(test_restart)
     node_close(&n1);                                    /* and with its node all of it goes */
     rig_until(program->lost, 60000);
     assert_int_equal(used_sms(), 0);
-    rig_destroy();
 }
 
 /* A node manager of minor 8 has no order for it; a client manager of minor 8 needs to know nothing. */
-TEST(test_earlier_release)
+RIG_TEST(test_earlier_release)
 {
     begin("", 4);
     node_close(&n1);
@@ -374,11 +365,10 @@ TEST(test_earlier_release)
     assert_string_equal(program->node, "n2");
     assert_int_equal(server_of(&n2, program)->gpus, 3);
     assert_int_equal(n1.bad_orders, 0);
-    rig_destroy();
 }
 
 /* A node that is away for a moment could give them later: the program waits. */
-TEST(test_node_away)
+RIG_TEST(test_node_away)
 {
     begin("", 2);
     entitle(&many, "many", 2, 8);
@@ -390,11 +380,10 @@ TEST(test_node_away)
     node_reopen(&n1);
     rig_until(program->running, SOON_MS);
     assert_int_equal(server_of(&n1, program)->gpus, 3);
-    rig_destroy();
 }
 
 /* Its node comes back with a node manager of the release before, and the order has not been given. */
-TEST(test_node_of_an_earlier_release_returns)
+RIG_TEST(test_node_of_an_earlier_release_returns)
 {
     begin("", 2);
     n1.mute = true;                                     /* connected, but says nothing: the order waits */
@@ -408,7 +397,6 @@ TEST(test_node_of_an_earlier_release_returns)
     rig_until(used_sms() == 0, SOON_MS);
     rig_until(program->answers && program->code == CTL_NO_ROOM, SOON_MS);
     assert_int_equal(n1.starts, 0);
-    rig_destroy();
 }
 
 static ctl_code act(const struct fake_program *program, admin_move_action action, const char *to, uint64_t *id)
@@ -424,7 +412,7 @@ static ctl_code act(const struct fake_program *program, admin_move_action action
     return code;
 }
 
-TEST(test_moved_together)
+RIG_TEST(test_moved_together)
 {
     static const struct { admin_move_action action; const char *to; } refused[] = {
         { ADMIN_ACTION_SUSPEND, "" }, { ADMIN_ACTION_CHECKPOINT, "" }, { ADMIN_ACTION_MOVE, "n2:0" },
@@ -463,10 +451,9 @@ TEST(test_moved_together)
     assert_int_equal(act(program, ADMIN_ACTION_MOVE, from->name, &id), CTL_NO_ROOM);
     assert_non_null(strstr(text, "3 GPUs of one node"));
     admin_check_books();
-    rig_destroy();
 }
 
-TEST(test_live_limits)
+RIG_TEST(test_live_limits)
 {
     begin("", 2);
     entitle(&many, "many", 2, 8);
@@ -485,7 +472,6 @@ TEST(test_live_limits)
     protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
     assert_int_equal(used_sms(), 2 * 12 + 4);
     admin_check_books();
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

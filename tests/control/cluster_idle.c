@@ -31,7 +31,7 @@ static void set_grouping(const char *vm, bool on)
 
 /* One that comes gets the place, whether it would wait or not; and one that waits already gets it when it becomes
  * idle. */
-TEST(test_gives_way)
+RIG_TEST(test_gives_way)
 {
     rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
@@ -53,11 +53,10 @@ TEST(test_gives_way)
     struct fake_program *late = client_run(&a, CLIENT_WAIT_NO);
     rig_until(late->answers, 3000);
     assert_int_equal(late->code, CTL_BUSY);
-    rig_destroy();
 }
 
 /* Only as many give way as are needed, only where that helps, and none where another GPU is free. */
-TEST(test_no_more_than_needed)
+RIG_TEST(test_no_more_than_needed)
 {
     rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
@@ -83,11 +82,10 @@ TEST(test_no_more_than_needed)
     rig_until(large->running, 3000);
     assert_string_equal(large->node, "n2");
     assert_int_equal(n1.stops, 1);
-    rig_destroy();
 }
 
 /* As configured: servers stay for their VMs. */
-TEST(test_unless_they_are_to_stay)
+RIG_TEST(test_unless_they_are_to_stay)
 {
     rig_create("virt-server-auto-deallocate = { enabled = false; };\n");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
@@ -99,12 +97,11 @@ TEST(test_unless_they_are_to_stay)
     rig_run_ms(500);
     assert_false(one->running);
     assert_int_equal(n1.stops, 0);
-    rig_destroy();
 }
 
 /* The VM's programs get servers of their own from now on, and the one that all of them had is idle. The node of the
    idle one is slow to end it; nine programs come, and the other node is free. */
-TEST(test_nine_and_a_free_node)
+RIG_TEST(test_nine_and_a_free_node)
 {
     enum { NINE = 9, AT_ONCE = 4 };             /* placement.ungrouped-programs */
     struct fake_program *programs[NINE];
@@ -129,11 +126,10 @@ TEST(test_nine_and_a_free_node)
     assert_int_equal(n1.stops, 1);
     assert_int_equal(n1.overcommits + n2.overcommits, 0);
     admin_check_books();
-    rig_destroy();
 }
 
 /* What the VM is entitled to has changed: nobody is given the old idle server. */
-TEST(test_old_limits)
+RIG_TEST(test_old_limits)
 {
     rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
@@ -152,11 +148,10 @@ TEST(test_old_limits)
     struct fake_program *two = client_run(&a, CLIENT_WAIT_NO);
     rig_until(two->running, 3000);
     assert_int_equal(two->server, one->server);
-    rig_destroy();
 }
 
 /* After a restart of the manager a server is not idle because nobody has named its programs yet. */
-TEST(test_adopted)
+RIG_TEST(test_adopted)
 {
     rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
@@ -178,7 +173,6 @@ TEST(test_adopted)
     assert_int_equal(n1.stops, 0);
     client_end(&a, one);
     rig_until(other->running, 3000);
-    rig_destroy();
 }
 
 static int listed; /* programs in the answer; -1: it has not come */
@@ -192,7 +186,7 @@ static void took_programs(void *context, int error, const char *why, void *objec
 }
 
 /* A listing right after a restart of the manager has the programs that it cannot know yet. */
-TEST(test_listing_after_a_restart)
+RIG_TEST(test_listing_after_a_restart)
 {
     admin_numbered_page page = { .vm = (char *)"", .node = (char *)"" };
     rig_create("");
@@ -215,7 +209,6 @@ TEST(test_listing_after_a_restart)
     listed = -1;
     assert_int_equal(link_call(rig.admin, ADMIN_PROGRAMS, &page, 10000, took_programs, NULL, NULL), 0);
     rig_until(listed == 1, 1000);
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

@@ -74,7 +74,7 @@ static struct fake_program *begin(struct fake_program *programs[SMALL])
     return waiting;
 }
 
-TEST(test_large_is_served)
+RIG_TEST(test_large_is_served)
 {
     struct fake_program *programs[SMALL] = { NULL };
     struct fake_program *waiting = begin(programs);
@@ -96,11 +96,10 @@ TEST(test_large_is_served)
     rig_until(programs[held]->running, 5000);
     assert_int_equal(n1.overcommits, 0);
     admin_check_books();
-    rig_destroy();
 }
 
 /* It has waited for long enough: what was kept for it is free again at once. */
-TEST(test_change_of_mind)
+RIG_TEST(test_change_of_mind)
 {
     struct fake_program *programs[SMALL] = { NULL };
     struct fake_program *waiting = begin(programs);
@@ -108,11 +107,10 @@ TEST(test_change_of_mind)
     assert_true(held > 0);
     client_end(&large, waiting);
     rig_until(programs[held]->running, 5000);
-    rig_destroy();
 }
 
 /* The kept GPU's node goes: another that could hold it is kept. */
-TEST(test_another_gpu)
+RIG_TEST(test_another_gpu)
 {
     struct fake_program *programs[SMALL] = { NULL };
     struct fake_program *waiting = begin(programs);
@@ -125,7 +123,6 @@ TEST(test_another_gpu)
     assert_string_equal(waiting->node, "n2");
     node_reopen(&n1);
     rig_until(programs[held]->running, 5000);   /* n1 is kept for nobody */
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

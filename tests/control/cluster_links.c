@@ -51,18 +51,19 @@ static struct {
     char text[CTL_MAX_TEXT + 1], address[CTL_MAX_URI + 1], offer[CTL_LINK_OFFER_SIZE];
 } answer;
 
-static void note(int error, const ctl_status *status)
+/* status: NULL, if there was no answer. */
+static void note(const ctl_status *status)
 {
     answer.count++;
-    answer.code = error ? CTL_INTERNAL : status->code;
-    snprintf(answer.text, sizeof answer.text, "%s", error ? "no answer" : status->text);
+    answer.code = status ? status->code : CTL_INTERNAL;
+    snprintf(answer.text, sizeof answer.text, "%s", status ? status->text : "no answer");
 }
 
 static void offered(void *context, int error, const char *why, void *object)
 {
     const ctl_link_offer_result *result = object;
     (void)context, (void)why;
-    note(error, error ? NULL : &result->status);
+    note(error ? NULL : &result->status);
     if (error || result->status.code != CTL_OK)
         return;
     assert_int_equal(result->offer.offer_len, CTL_LINK_OFFER_SIZE);
@@ -73,7 +74,7 @@ static void taken(void *context, int error, const char *why, void *object)
 {
     const ctl_link_take_result *result = object;
     (void)context, (void)why;
-    note(error, error ? NULL : &result->status);
+    note(error ? NULL : &result->status);
     snprintf(answer.address, sizeof answer.address, "%s", error ? "" : result->address);
 }
 
@@ -110,7 +111,7 @@ static void assert_nobody_told(int links)
 
 /* ---- the tests ---- */
 
-TEST(test_taken)
+RIG_TEST(test_taken)
 {
     char bytes[CTL_LINK_OFFER_SIZE], again[CTL_LINK_OFFER_SIZE];
     begin(0);
@@ -130,10 +131,9 @@ TEST(test_taken)
     assert_nobody_told(1);
     assert_int_equal(take(&a, two->key, again, 17), CTL_OK);
     assert_nobody_told(2);
-    rig_destroy();
 }
 
-TEST(test_refused)
+RIG_TEST(test_refused)
 {
     char bytes[CTL_LINK_OFFER_SIZE], wrong[CTL_LINK_OFFER_SIZE];
     begin(0);
@@ -161,10 +161,9 @@ TEST(test_refused)
     rig_until(admin_status().programs == 2, SOON_MS);
     assert_int_equal(take(&a, two->key, bytes, 9), CTL_NOT_FOUND);
     assert_nobody_told(1);
-    rig_destroy();
 }
 
-TEST(test_bounded)
+RIG_TEST(test_bounded)
 {
     char bytes[CTL_LINK_OFFER_SIZE];
     begin(0);
@@ -175,10 +174,9 @@ TEST(test_bounded)
     client_end(&a, one);
     rig_until(admin_status().programs == 2, SOON_MS);
     assert_int_equal(offer(&a, two->key, 0, bytes), CTL_OK);
-    rig_destroy();
 }
 
-TEST(test_events_are_bounded)
+RIG_TEST(test_events_are_bounded)
 {
     char bytes[CTL_LINK_OFFER_SIZE];
     begin(0);
@@ -187,10 +185,9 @@ TEST(test_events_are_bounded)
         assert_int_equal(take(&b, other->key, bytes, 9), CTL_DENIED);
     const unsigned told = admin_count_events("link-refused");
     assert_true(told >= 90 && told < 120);
-    rig_destroy();
 }
 
-TEST(test_the_node_fails)
+RIG_TEST(test_the_node_fails)
 {
     char bytes[CTL_LINK_OFFER_SIZE];
     begin(0);
@@ -211,10 +208,9 @@ TEST(test_the_node_fails)
     node_reopen(&n2);
     rig_until(n2.registered, SOON_MS);
     assert_nobody_told(2);              /* nobody waits for it any more */
-    rig_destroy();
 }
 
-TEST(test_the_asker_vanishes)
+RIG_TEST(test_the_asker_vanishes)
 {
     char bytes[CTL_LINK_OFFER_SIZE];
     begin(0);
@@ -230,11 +226,10 @@ TEST(test_the_asker_vanishes)
     n2.bridge = CTL_OK;
     assert_int_equal(offer(&a, one->key, 0, bytes), CTL_OK);
     assert_int_equal(take(&a, two->key, bytes, 9), CTL_OK);
-    rig_destroy();
 }
 
 /* The node hangs, and is told nothing of it when it is back. */
-TEST(test_the_asker_vanishes_before_the_node_hears)
+RIG_TEST(test_the_asker_vanishes_before_the_node_hears)
 {
     char bytes[CTL_LINK_OFFER_SIZE];
     begin(0);
@@ -249,10 +244,9 @@ TEST(test_the_asker_vanishes_before_the_node_hears)
     node_reopen(&n2);
     rig_until(n2.registered, SOON_MS);
     assert_nobody_told(0);
-    rig_destroy();
 }
 
-TEST(test_node_of_the_release_before)
+RIG_TEST(test_node_of_the_release_before)
 {
     char bytes[CTL_LINK_OFFER_SIZE];
     begin(8);
@@ -260,7 +254,6 @@ TEST(test_node_of_the_release_before)
     assert_int_equal(take(&a, two->key, bytes, 9), CTL_NOT_SUPPORTED);
     assert_true(strstr(answer.text, "node n2") && strstr(answer.text, "earlier release"));
     assert_nobody_told(0);
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

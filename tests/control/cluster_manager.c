@@ -26,7 +26,7 @@ static void begin(unsigned vms)
 }
 
 /* A program starts, another joins its server, both end, the grace period passes, everything is back. */
-TEST(test_life)
+RIG_TEST(test_life)
 {
     rig_create(quick);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_MPS | CTL_SHARING_TIME_SLICE);
@@ -51,10 +51,9 @@ TEST(test_life)
     assert_int_equal(status.programs, 0);
     assert_int_equal(status.sms_used, 0);
     assert_int_equal(status.memory_used, 0);
-    rig_destroy();
 }
 
-TEST(test_tickets)
+RIG_TEST(test_tickets)
 {
     struct ticket ticket;
     char error[CONTROL_ERROR_SIZE];
@@ -74,11 +73,10 @@ TEST(test_tickets)
     assert_int_equal(
         ticket_verify(&n1.ticket_key, 1, one->ticket, one->ticket_size, loop_time(), one->server + 1, &ticket, error),
         -EACCES);
-    rig_destroy();
 }
 
 /* Tickets of a program that has ended, or from before its VM's new secret, are invalid: the node is informed. */
-TEST(test_tickets_end)
+RIG_TEST(test_tickets_end)
 {
     rig_create(quick);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
@@ -96,10 +94,9 @@ TEST(test_tickets_end)
     protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
     rig_until(n1.revoked == 2, 5000);
     assert_int_equal(n1.revoked_last, two->id);
-    rig_destroy();
 }
 
-TEST(test_host_preferred_and_best_fit)
+RIG_TEST(test_host_preferred_and_best_fit)
 {
     rig_create("");
     node_open(&n1, "n1", 1, 8, 8 * GIB, CTL_SHARING_TIME_SLICE);
@@ -114,12 +111,11 @@ TEST(test_host_preferred_and_best_fit)
     assert_string_equal(one->node, "n2");
     assert_string_equal(two->node, "n1");
     assert_string_equal(three->node, "n2");
-    rig_destroy();
 }
 
 /* A unix socket is offered where VM and node are one machine: by what the entitlement names, else by where both are
    connected from, and a loopback address names no machine. All parties of this rig are connected from one machine. */
-TEST(test_same_machine)
+RIG_TEST(test_same_machine)
 {
     static const struct { const char *host; bool same; } cases[] = {
         { "", true },         { "127.0.0.1", true }, { "::1", true },        { "localhost", true },
@@ -139,11 +135,10 @@ TEST(test_same_machine)
             fail_msg("host \"%s\": %d", cases[i].host, server->same_host);
         client_close(&a);
     }
-    rig_destroy();
 }
 
 /* Waiting in line, failing at once, and what can never be. */
-TEST(test_line)
+RIG_TEST(test_line)
 {
     rig_create(quick);
     client_create(&c, "vm-c", 64, GIB, 0, true, "");
@@ -172,11 +167,10 @@ TEST(test_line)
     rig_until(two->running, 5000);
     assert_int_equal(n1.overcommits, 0);
     assert_int_equal(admin_status().waiting, 0);
-    rig_destroy();
 }
 
 /* One server for each program, within what the VM is entitled to as a whole. */
-TEST(test_ungrouped)
+RIG_TEST(test_ungrouped)
 {
     struct fake_program *programs[5];
     rig_create(quick);
@@ -194,7 +188,6 @@ TEST(test_ungrouped)
     client_end(&a, programs[2]);
     rig_until(programs[4]->running, 5000);
     assert_int_equal(n1.server_count, 4);
-    rig_destroy();
 }
 
 static void kill_program(const struct fake_program *program, const char *answer)
@@ -211,7 +204,7 @@ static void kill_program(const struct fake_program *program, const char *answer)
 }
 
 /* An administrator ends programs: one that runs, one that waits, and one whose client manager is away. */
-TEST(test_kill)
+RIG_TEST(test_kill)
 {
     rig_create(quick);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
@@ -232,11 +225,10 @@ TEST(test_kill)
     rig_run_ms(200);
     kill_program(runs, "client manager is not connected");
     rig_until(n1.ended == 2, 500); /* nobody else ends it */
-    rig_destroy();
 }
 
 /* A start that fails is tried elsewhere, and then refused with the node's reason. */
-TEST(test_failed_start)
+RIG_TEST(test_failed_start)
 {
     begin(1);
     n1.fail_starts = true;
@@ -244,11 +236,10 @@ TEST(test_failed_start)
     rig_until(one->code != CTL_OK && one->code != CTL_WAITING, 8000);
     assert_non_null(strstr(one->text, "told to fail"));
     rig_until(admin_check_books() == 0, 3000);
-    rig_destroy();
 }
 
 /* The node falls silent: suspect, lost, tenants told; it comes back and its old servers are stopped. */
-TEST(test_silent_node)
+RIG_TEST(test_silent_node)
 {
     begin(1);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
@@ -265,11 +256,10 @@ TEST(test_silent_node)
     client_end(&a, one);
     struct fake_program *two = client_run(&a, CLIENT_WAIT_YES);
     rig_until(two->running, 5000);
-    rig_destroy();
 }
 
 /* Nobody takes a GPU from a node that is away. When an administrator has removed that node, it may be elsewhere. */
-TEST(test_foreign_gpu)
+RIG_TEST(test_foreign_gpu)
 {
     static struct fake_node thief = { .name = "thief", .host = "host-of-thief", .gpus_of = "n1", .gpu_count = 1,
                                       .gpu_sms = 10, .gpu_memory = GIB, .sharing = CTL_SHARING_EXCLUSIVE };
@@ -292,11 +282,10 @@ TEST(test_foreign_gpu)
     protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
     node_reopen(&thief);
     rig_until(thief.registered, 5000);
-    rig_destroy();
 }
 
 /* Nor while the cluster manager does not run: which GPUs a node has stands in the resource DB. */
-TEST(test_foreign_gpu_after_restart)
+RIG_TEST(test_foreign_gpu_after_restart)
 {
     static struct fake_node thief = { .name = "thief",
                                       .host = "host-of-thief",
@@ -315,11 +304,10 @@ TEST(test_foreign_gpu_after_restart)
     node_close(&thief);
     node_reopen(&n1);
     rig_until(n1.registered, 5000);
-    rig_destroy();
 }
 
 /* A node that was suspect speaks again on the same connection: it is used again, at once. */
-TEST(test_node_speaks_again)
+RIG_TEST(test_node_speaks_again)
 {
     begin(2);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
@@ -335,11 +323,10 @@ TEST(test_node_speaks_again)
     rig_until(two->running, 5000);
     assert_false(one->lost);
     assert_int_equal(admin_check_books(), 2);
-    rig_destroy();
 }
 
 /* The manager itself is stopped for longer than it bears silence: that was nobody's silence but its own. */
-TEST(test_manager_stopped)
+RIG_TEST(test_manager_stopped)
 {
     begin(1);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
@@ -351,11 +338,10 @@ TEST(test_manager_stopped)
     assert_false(one->lost);
     assert_int_equal(n1.stops, 0);
     assert_int_equal(admin_check_books(), 1);
-    rig_destroy();
 }
 
 /* A short cut of the node's line disturbs nobody. */
-TEST(test_node_reconnects)
+RIG_TEST(test_node_reconnects)
 {
     begin(1);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
@@ -369,7 +355,6 @@ TEST(test_node_reconnects)
     assert_false(one->lost);
     assert_int_equal(n1.stops, 0);
     assert_int_equal(admin_check_books(), 1);
-    rig_destroy();
 }
 
 /* kill -9: what ran goes on, and is the manager's again; what waited waits again. */
@@ -402,21 +387,14 @@ static void crash(int number)
     client_end(&c, three);
     rig_until(n1.server_count == 0, 8000);
     rig_until(admin_check_books() == 0, 3000);
-    rig_destroy();
 }
 
-TEST(test_crash)
-{
-    crash(SIGKILL);
-}
+RIG_TEST(test_crash) { crash(SIGKILL); }
 
-TEST(test_restart)
-{
-    crash(SIGTERM);
-}
+RIG_TEST(test_restart) { crash(SIGTERM); }
 
 /* While the manager is down, a program ends and a server dies: both are noticed when it is back. */
-TEST(test_changes_while_down)
+RIG_TEST(test_changes_while_down)
 {
     rig_create(quick);
     node_open(&n1, "n1", 2, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
@@ -435,12 +413,11 @@ TEST(test_changes_while_down)
     rig_until(two->lost, 10000);
     rig_until(n1.server_count == 0, 10000);
     rig_until(admin_check_books() == 0, 3000);
-    rig_destroy();
 }
 
 /* With a server for each program: those whose programs ended meanwhile are given back as soon as node and VM have said
  * what runs. */
-TEST(test_ended_while_down)
+RIG_TEST(test_ended_while_down)
 {
     struct fake_program *programs[4];
     rig_create(quick);
@@ -459,11 +436,10 @@ TEST(test_ended_while_down)
     rig_until(n1.server_count == 2, 2500);      /* not after the seconds for which one that is unknown would be kept */
     rig_until(admin_check_books() == 2, 3000);
     assert_false(programs[2]->lost || programs[3]->lost);
-    rig_destroy();
 }
 
 /* A client manager that is away for a moment changes nothing; one that stays away has lost its programs. */
-TEST(test_silent_client)
+RIG_TEST(test_silent_client)
 {
     begin(1);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
@@ -479,11 +455,10 @@ TEST(test_silent_client)
     client_close(&a);
     rig_until(n1.server_count == 0, 8000);
     assert_int_equal(admin_status().programs, 0);
-    rig_destroy();
 }
 
 /* After a restart VM b comes first, and names the program of VM a as its own. */
-TEST(test_another_vms_id)
+RIG_TEST(test_another_vms_id)
 {
     begin(2);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
@@ -503,14 +478,13 @@ TEST(test_another_vms_id)
     kill_program(one, "");
     rig_until(one->end_asked, 5000);
     assert_false(b.programs[0].end_asked);
-    rig_destroy();
 }
 
 /* Who is who: secrets, roles, doors. */
-TEST(test_credentials)
+RIG_TEST(test_credentials)
 {
-    struct fake_client thief = { .name = "vm-a" };
-    struct fake_node pretender = { .name = "n9", .host = "x" };
+    static struct fake_client thief = { .name = "vm-a" };
+    static struct fake_node pretender = { .name = "n9", .host = "x" };
     rig_create("");
     client_create(&a, "vm-a", 8, GIB, 0, true, "");
     memcpy(thief.secret.bytes, "guess", thief.secret.size = 5);
@@ -538,10 +512,9 @@ TEST(test_credentials)
     assert_non_null(strstr(thief.why, "ports.client"));
     client_close(&thief);
     memcpy(rig.client_uri, uri, sizeof uri);
-    rig_destroy();
 }
 
-TEST(test_admin)
+RIG_TEST(test_admin)
 {
     admin_vm_add_result added;
     admin_vms_result vms;
@@ -606,11 +579,10 @@ TEST(test_admin)
     assert_int_equal(plain.status.code, CTL_OK);
     protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
     rig_until(!a.registered && a.error == -EACCES, 5000);
-    rig_destroy();
 }
 
 /* A second one finds the ports in use, and says where they were chosen. */
-TEST(test_port_in_use)
+RIG_TEST(test_port_in_use)
 {
     char command[512];
     rig_create("");
@@ -621,11 +593,10 @@ TEST(test_port_in_use)
              rig.config, rig.folder, rig.folder);
     assert_int_equal(system(command), 0);
     admin_status();                             /* the first one is not disturbed */
-    rig_destroy();
 }
 
 /* SIGHUP: what can change does, a file with mistakes changes nothing. */
-TEST(test_reload)
+RIG_TEST(test_reload)
 {
     ctl_plain_result plain;
     FILE *file;
@@ -648,7 +619,6 @@ TEST(test_reload)
     assert_non_null(strstr(plain.status.text, "zebra"));
     protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
     admin_status();
-    rig_destroy();
 }
 
 int main(void)

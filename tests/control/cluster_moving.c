@@ -106,7 +106,7 @@ static uint64_t ordered(void)
     return id;
 }
 
-TEST(test_moved)
+RIG_TEST(test_moved)
 {
     begin(6); /* of nodes nothing is wanted */
     uint64_t id = ordered(), from = one->server;
@@ -131,10 +131,9 @@ TEST(test_moved)
     assert_true(one->server == one->target && one->server != from);
     client_end(&a, one);
     rig_until(admin_status().programs == 1, SOON_MS);
-    rig_destroy();
 }
 
-TEST(test_refused_and_cancelled)
+RIG_TEST(test_refused_and_cancelled)
 {
     begin(0);
     uint64_t id = ordered();
@@ -157,10 +156,9 @@ TEST(test_refused_and_cancelled)
     client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
     rig_until(state_of(id) == ADMIN_MOVE_DONE && n1.server_count == 1, SOON_MS);
     assert_booked(8);
-    rig_destroy();
 }
 
-TEST(test_target_vanishes)
+RIG_TEST(test_target_vanishes)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t id;
@@ -179,11 +177,10 @@ TEST(test_target_vanishes)
     rig_until(state_of(id) == ADMIN_MOVE_FAILED, SOON_MS);
     assert_booked(8);
     assert_true(one->running && !one->lost);
-    rig_destroy();
 }
 
 /* A new manager knows the move from the DB; the client manager says where the program is. */
-TEST(test_killed_manager)
+RIG_TEST(test_killed_manager)
 {
     begin(0);
     uint64_t id = ordered();
@@ -202,10 +199,9 @@ TEST(test_killed_manager)
     one->running = false;
     rig_until(one->running, SOON_MS);
     assert_true(one->server == one->target);
-    rig_destroy();
 }
 
-TEST(test_client_manager_vanishes)
+RIG_TEST(test_client_manager_vanishes)
 {
     begin(0);
     uint64_t id = ordered();
@@ -219,10 +215,9 @@ TEST(test_client_manager_vanishes)
     client_open(&a);
     rig_until(state_of(id) == ADMIN_MOVE_DONE && n1.server_count == 1, SOON_MS);
     assert_booked(8);
-    rig_destroy();
 }
 
-TEST(test_earlier_release)
+RIG_TEST(test_earlier_release)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t id;
@@ -236,11 +231,10 @@ TEST(test_earlier_release)
     assert_non_null(strstr(text, "earlier release"));
     assert_booked(8);
     assert_int_equal(n2.starts, 0);
-    rig_destroy();
 }
 
 /* After the start of a manager its client managers may be back before its nodes. */
-TEST(test_moved_before_its_node_is_back)
+RIG_TEST(test_moved_before_its_node_is_back)
 {
     begin(0);
     uint64_t id = ordered();
@@ -256,7 +250,6 @@ TEST(test_moved_before_its_node_is_back)
     rig_run_ms(200);
     assert_false(one->lost);
     assert_booked(8);
-    rig_destroy();
 }
 
 static uint64_t suspended(void)
@@ -275,7 +268,7 @@ static uint64_t suspended(void)
     return id;
 }
 
-TEST(test_suspended)
+RIG_TEST(test_suspended)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t id;
@@ -311,12 +304,11 @@ TEST(test_suspended)
     rig_until(state_of(id) == ADMIN_MOVE_DONE, SOON_MS);
     assert_true(one->running && !one->lost);
     assert_booked(8);
-    rig_destroy();
 }
 
 /* VM b's client manager names its own program as one that shares memory with a program of VM a, which is about to go
    on: it would be at that one's GPU server. */
-TEST(test_group_of_another_vm)
+RIG_TEST(test_group_of_another_vm)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t id;
@@ -340,11 +332,10 @@ TEST(test_group_of_another_vm)
     assert_int_equal(other->move_orders, 0);
     assert_int_equal(client_meets(&a, one, id, 0), CTL_OK);
     assert_booked(4);
-    rig_destroy();
 }
 
 /* The manager was killed when the library had left its server, and nobody had said so. */
-TEST(test_suspended_meanwhile)
+RIG_TEST(test_suspended_meanwhile)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t id;
@@ -360,10 +351,9 @@ TEST(test_suspended_meanwhile)
     assert_false(one->lost);
     client_end(&a, one);
     rig_until(admin_status().programs == 1, SOON_MS);
-    rig_destroy();
 }
 
-TEST(test_release_before_suspends_nothing)
+RIG_TEST(test_release_before_suspends_nothing)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t id;
@@ -376,7 +366,6 @@ TEST(test_release_before_suspends_nothing)
     assert_true(strstr(text, "vm-a") && strstr(text, "earlier release"));
     assert_int_equal(one->rests, 0);
     ordered();                          /* it moves programs */
-    rig_destroy();
 }
 
 /* ---- files ---- */
@@ -393,7 +382,7 @@ static ctl_code save(admin_move_action action, const char *file, const char *bas
     return code;
 }
 
-TEST(test_files_are_ordered)
+RIG_TEST(test_files_are_ordered)
 {
     char text[CTL_MAX_TEXT + 1];
     begin(0);
@@ -404,12 +393,11 @@ TEST(test_files_are_ordered)
     rig_until(one->rests == 1, SOON_MS);
     assert_true(one->rest == CTL_REST_CHECKPOINT && strcmp(one->file, "/new") == 0 && strcmp(one->base, "/base") == 0);
     assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "", text), CTL_BUSY);
-    rig_destroy();
 }
 
 /* The manager was killed while the library was suspended into a file, of which the next one knows nothing: it learns
    of it when the program has been named already. What is said of moves otherwise changes nothing. */
-TEST(test_suspended_unknown)
+RIG_TEST(test_suspended_unknown)
 {
     char text[CTL_MAX_TEXT + 1];
     begin(0);
@@ -429,10 +417,9 @@ TEST(test_suspended_unknown)
     client_moved(&a, one, one->move, CTL_MOVE_MOVED, CTL_OK); /* twice */
     assert_int_equal(save(ADMIN_ACTION_RESUME, "", "", text), CTL_OK);
     rig_until(one->move_orders == 1, SOON_MS);
-    rig_destroy();
 }
 
-TEST(test_client_managers_of_a_release_before)
+RIG_TEST(test_client_managers_of_a_release_before)
 {
     char text[CTL_MAX_TEXT + 1];
     begin(0);
@@ -448,7 +435,6 @@ TEST(test_client_managers_of_a_release_before)
     assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "", text), CTL_OK);    /* as before */
     rig_until(one->rests == 1, SOON_MS);
     assert_true(one->rest == CTL_REST_CHECKPOINT && strcmp(one->file, "/new") == 0 && !*one->base);
-    rig_destroy();
 }
 
 /* ---- frozen, and restored ---- */
@@ -474,7 +460,7 @@ static void thaw(uint64_t key, uint64_t id, uint64_t server)
     rig_until(thawed.answered, SOON_MS);
 }
 
-TEST(test_thawed)
+RIG_TEST(test_thawed)
 {
     char text[CTL_MAX_TEXT + 1];
     admin_move_result result;
@@ -499,7 +485,6 @@ TEST(test_thawed)
     assert_int_equal(result.status.code, CTL_BUSY);
     assert_non_null(strstr(text, "is suspended"));
     protocol_free((xdrproc_t)xdr_admin_move_result, &result);
-    rig_destroy();
 }
 
 /* ---- on one node ---- */
@@ -530,7 +515,7 @@ static ctl_code move_fresh(uint64_t id, const char *to, uint64_t *number, char t
 
 /* Its node connects the two servers before the program hears of the move; whatever the node says, or does not say, the
    program moves. */
-TEST(test_bridge)
+RIG_TEST(test_bridge)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t id, from;
@@ -577,7 +562,6 @@ TEST(test_bridge)
     rig_until(state_of(id) == ADMIN_MOVE_DONE && n1.server_count == 1, SOON_MS);
     assert_booked(4);
     one->server = one->target;
-    rig_destroy();
 }
 
 static void says(uint64_t id, ctl_move_phase phase)
@@ -587,7 +571,7 @@ static void says(uint64_t id, ctl_move_phase phase)
 }
 
 /* A connection of two servers ends with the try for which it was made. */
-TEST(test_bridge_for_each_try)
+RIG_TEST(test_bridge_for_each_try)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t id;
@@ -624,11 +608,10 @@ TEST(test_bridge_for_each_try)
     assert_int_equal(one->move_orders, 4);
     client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_DENIED);
     rig_until(state_of(id) == ADMIN_MOVE_FAILED && admin_status().sms_used == 4, SOON_MS);
-    rig_destroy();
 }
 
 /* Between two nodes that of the old server connects it to the new one, where that can be reached over a network. */
-TEST(test_dial)
+RIG_TEST(test_dial)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t id;
@@ -662,11 +645,10 @@ TEST(test_dial)
     assert_int_equal(n1.dials, 2);
     client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
     rig_until(state_of(id) == ADMIN_MOVE_DONE, SOON_MS);
-    rig_destroy();
 }
 
 /* On the software GPU a server and the fresh one in its place count once; elsewhere there must be room for both. */
-TEST(test_fresh)
+RIG_TEST(test_fresh)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t id;
@@ -701,7 +683,6 @@ TEST(test_fresh)
     assert_int_equal(move_fresh(one->id, "", &id, text), CTL_NO_ROOM);
     assert_non_null(strstr(text, "does not take 12 SMs"));
     assert_booked(12);
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

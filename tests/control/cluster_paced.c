@@ -69,7 +69,7 @@ static admin_move_row row_of(uint64_t id)
     return row;
 }
 
-TEST(test_limits)
+RIG_TEST(test_limits)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t first, second;
@@ -95,10 +95,9 @@ TEST(test_limits)
     rig_until(other->move_orders == 2 && other->limits_told == 3, SOON_MS);
     client_moved(&b, other, second, CTL_MOVE_REFUSED, CTL_BUSY);
     rig_until(row_of(second).state == ADMIN_MOVE_FAILED, SOON_MS);
-    rig_destroy();
 }
 
-TEST(test_release_before)
+RIG_TEST(test_release_before)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t id;
@@ -114,10 +113,9 @@ TEST(test_release_before)
     client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
     rig_until(row_of(id).state == ADMIN_MOVE_DONE, SOON_MS);
     one->server = one->target;
-    rig_destroy();
 }
 
-TEST(test_progress)
+RIG_TEST(test_progress)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t id, before = 0;
@@ -158,11 +156,10 @@ TEST(test_progress)
     const admin_move_counts counts = admin_status().moves;
     assert_true(counts.begun == 2 && counts.moved == 1 && counts.failed == 1 && counts.cancelled == 0);
     assert_true(counts.bytes == 4096 && counts.outage_us == 1500 && counts.under_way == 0);
-    rig_destroy();
 }
 
 /* The library waits for another try, for which it needs another ticket. */
-TEST(test_ticket_for_each_try)
+RIG_TEST(test_ticket_for_each_try)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t id;
@@ -184,10 +181,9 @@ TEST(test_ticket_for_each_try)
     client_progress(&a, one, &progress);                    /* too late */
     rig_run_ms(100);
     assert_int_equal(one->move_orders, 3);
-    rig_destroy();
 }
 
-TEST(test_at_once)
+RIG_TEST(test_at_once)
 {
     char text[CTL_MAX_TEXT + 1];
     uint64_t id, second;
@@ -203,7 +199,6 @@ TEST(test_at_once)
     rig_until(other->move_orders == 1, SOON_MS);
     client_moved(&b, other, second, CTL_MOVE_REFUSED, CTL_BUSY);
     rig_until(row_of(second).state == ADMIN_MOVE_FAILED, SOON_MS);
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

@@ -42,7 +42,7 @@ static void moves(struct fake_client *client, struct fake_program *program)
     program->server = program->target;
 }
 
-TEST(test_room_for_the_first)
+RIG_TEST(test_room_for_the_first)
 {
     two_in_the_way("policy = \"act\"; ");
     rig_until(one->move_orders == 1, SOON_MS);      /* it has less memory than the other one */
@@ -53,10 +53,9 @@ TEST(test_room_for_the_first)
     assert_int_equal(one->move_orders + two->move_orders, 1);
     admin_check_books();
     assert_int_equal(admin_status().sms_used, 16);
-    rig_destroy();
 }
 
-TEST(test_advice)
+RIG_TEST(test_advice)
 {
     two_in_the_way("");
     rig_until(admin_count_events("move-advised") > 0, SOON_MS);
@@ -68,10 +67,9 @@ TEST(test_advice)
     two_in_the_way("policy = \"off\"; ");
     rig_run_ms(6000);
     assert_int_equal(admin_count_events("move-advised") + admin_count_events("move-begun"), 0);
-    rig_destroy();
 }
 
-TEST(test_even_load)
+RIG_TEST(test_even_load)
 {
     rig_create("placement = { policy = \"spread\"; }; elastic = { policy = \"act\"; pause = 5.0; };\n");
     n1 = n2 = (struct fake_node){ 0 };
@@ -91,7 +89,6 @@ TEST(test_even_load)
     rig_run_ms(8000);
     assert_int_equal(one->move_orders + two->move_orders, 2);
     admin_check_books();
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

@@ -55,7 +55,7 @@ static void assert_booked(unsigned sms, uint64_t memory)
     assert_int_equal(admin_status().memory_used, memory);
 }
 
-TEST(test_all_or_none)
+RIG_TEST(test_all_or_none)
 {
     char text[CTL_MAX_TEXT + 1];
     begin(0);
@@ -80,11 +80,10 @@ TEST(test_all_or_none)
     assert_int_equal(resize(ADMIN_CHANGE_DECREASE, 5, 0, text), CTL_INVALID);
     assert_int_equal(n1.resizes + n2.resizes, before);
     assert_booked(10, 4 * GIB);
-    rig_destroy();
 }
 
 /* The larger share stays booked until the node says what holds. */
-TEST(test_silent_node)
+RIG_TEST(test_silent_node)
 {
     char text[CTL_MAX_TEXT + 1];
     begin(0);
@@ -105,11 +104,10 @@ TEST(test_silent_node)
     node_report_share(&n2, &liar);
     rig_run_ms(100);
     assert_booked(6, 5 * GIB);
-    rig_destroy();
 }
 
 /* The manager is killed while it waits: its row says the larger share, and follows what the node says. */
-TEST(test_killed_manager)
+RIG_TEST(test_killed_manager)
 {
     begin(0);
     n2.resize = n1.resize = CTL_WAITING;
@@ -126,11 +124,10 @@ TEST(test_killed_manager)
     node_report_share(&n2, &n2.servers[0]); /* this one did not */
     rig_until(admin_status().sms_used == 10, SOON_MS);
     assert_booked(10, 3 * GIB);
-    rig_destroy();
 }
 
 /* A node manager that began anew gets the order again, and the command succeeds. */
-TEST(test_node_begins_anew)
+RIG_TEST(test_node_begins_anew)
 {
     begin(0);
     n2.resize = CTL_WAITING;
@@ -142,10 +139,9 @@ TEST(test_node_begins_anew)
     node_reopen(&n2);
     rig_until(n2.registered && admin_status().sms_used == 6, SOON_MS);
     assert_booked(6, 4 * GIB);
-    rig_destroy();
 }
 
-TEST(test_earlier_release)
+RIG_TEST(test_earlier_release)
 {
     char text[CTL_MAX_TEXT + 1];
     begin(5);
@@ -154,7 +150,6 @@ TEST(test_earlier_release)
     assert_non_null(strstr(text, "earlier release"));
     assert_int_equal(n1.resizes + n2.resizes, 0);
     assert_booked(8, 4 * GIB);
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

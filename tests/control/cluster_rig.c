@@ -140,7 +140,16 @@ void rig_destroy(void)
     if (rig.pid)
         rig_signal(SIGTERM);
     loop_destroy(rig.loop);
+    rig.loop = NULL;
     remove_folder(rig.folder);
+}
+
+int rig_after(void **state)
+{
+    (void)state;
+    if (rig.loop)
+        rig_destroy();
+    return 0;
 }
 
 /* A tick, so that conditions are looked at although nothing happens. */

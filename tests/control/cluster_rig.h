@@ -38,6 +38,10 @@ void rig_create(const char *settings); /* further settings of the configuration;
 void rig_start(void);                  /* (again, at the same addresses) */
 void rig_signal(int number);           /* and waits until it has ended */
 void rig_destroy(void);                /* closes what is open, and ends the manager */
+/* A test that calls rig_create, and behind which rig_destroy is called, also where it fails. Nodes and clients that it
+   leaves open are static, therefore. */
+#define RIG_TEST(name) TEST_WITH(name, NULL, rig_after)
+int rig_after(void **state);
 void rig_run_ms(unsigned ms);
 /* Runs the loop until the condition holds; fails the test after ms of an idle machine, saying `what`. */
 #define rig_until(condition, ms)                                                                    \

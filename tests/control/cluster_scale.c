@@ -585,7 +585,7 @@ static void restart_and_check(void)
     assert_int_equal(failed, 0);
 }
 
-TEST(test_scale)
+RIG_TEST(test_scale)
 {
     rig_address = "0.0.0.0";
     rig_create("silence = { client-lost = 600; };");
@@ -619,7 +619,6 @@ TEST(test_scale)
     }
     for (int i = 0; i < vm_count + late_count; i++)
         link_close(clients[i].link);
-    rig_destroy();
 }
 
 int main(int argc, char **argv)

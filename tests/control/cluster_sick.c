@@ -52,7 +52,7 @@ static void add_clients(void)
     }
 }
 
-TEST(test_elsewhere)
+RIG_TEST(test_elsewhere)
 {
     char text[CTL_MAX_TEXT + 1];
     begin(1);
@@ -79,11 +79,10 @@ TEST(test_elsewhere)
     rig_until(one->running, SOON_MS);
     assert_string_equal(one->node, "n1");
     admin_check_books();
-    rig_destroy();
 }
 
 /* The other node is taken: who was to wait waits for it, and who was not hears why. */
-TEST(test_other_is_taken)
+RIG_TEST(test_other_is_taken)
 {
     begin(1);
     node_open(&n2, "n2", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
@@ -101,11 +100,10 @@ TEST(test_other_is_taken)
     rig_until(patient->running, SOON_MS);
     assert_string_equal(patient->node, "n2");
     admin_check_books();
-    rig_destroy();
 }
 
 /* There is no other node: another GPU of this one, and then the reason. */
-TEST(test_no_other)
+RIG_TEST(test_no_other)
 {
     char text[CTL_MAX_TEXT + 1];
     begin(2);
@@ -127,7 +125,6 @@ TEST(test_no_other)
     node_reopen(&n1);
     rig_until(waits->running, SOON_MS);
     assert_int_equal(gpu_state("n1", text), CTL_GPU_READY);
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

@@ -31,7 +31,7 @@ static void open_other(unsigned sharing)
     node_open(&n2, "n2", 1, 16, 8 * GIB, sharing);
 }
 
-TEST(test_another_node)
+RIG_TEST(test_another_node)
 {
     struct fake_program *one = begin("placement = { policy = \"first-fit\"; };\n");
     open_other(CTL_SHARING_TIME_SLICE);
@@ -48,11 +48,10 @@ TEST(test_another_node)
     rig_until(one->running, SOON_MS);
     assert_true(one->server == second);
     admin_check_books();
-    rig_destroy();
 }
 
 /* Another program uses the server, and what the VM is entitled to is used up; or no other node is free. */
-TEST(test_nothing_else)
+RIG_TEST(test_nothing_else)
 {
     struct fake_program *one = begin("placement = { policy = \"first-fit\"; };\n");
     uint64_t server = one->server;
@@ -72,12 +71,11 @@ TEST(test_nothing_else)
     rig_until(two->running, SOON_MS);
     assert_string_equal(two->node, "n2");
     admin_check_books();
-    rig_destroy();
 }
 
 /* It could use no server of that node, ever: one that may wait waits for another node, and the other hears both
    reasons. */
-TEST(test_never)
+RIG_TEST(test_never)
 {
     struct fake_program *one = begin("placement = { policy = \"first-fit\"; };\n"), *holder;
     open_other(CTL_SHARING_EXCLUSIVE);
@@ -96,7 +94,6 @@ TEST(test_never)
     rig_until(patient->running, SOON_MS);
     assert_string_equal(patient->node, "n2");
     admin_check_books();
-    rig_destroy();
 }
 
 static void say_recovered(const struct fake_program *program, ctl_recovery_state state, uint64_t outage_us)
@@ -105,7 +102,7 @@ static void say_recovered(const struct fake_program *program, ctl_recovery_state
     assert_int_equal(link_call(a.link, CLIENT_RECOVERED, &args, 10000, NULL, NULL, NULL), 0);
 }
 
-TEST(test_false_recovery)
+RIG_TEST(test_false_recovery)
 {
     enum { MANY = 200, MOST = 40 };
     struct fake_program *one = begin("");
@@ -125,11 +122,10 @@ TEST(test_false_recovery)
         say_recovered(one, CTL_RECOVERY_FAILED, 1);
     rig_run_ms(500);
     assert_in_range(admin_count_events("recovery-failed"), 1, MOST);
-    rig_destroy();
 }
 
 /* The node falls silent before its server has started. */
-TEST(test_silent_while_it_starts)
+RIG_TEST(test_silent_while_it_starts)
 {
     rig_create("placement = { policy = \"first-fit\"; };\nsilence = { suspect = 1.0; lost = 60.0; };\n");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
@@ -141,11 +137,10 @@ TEST(test_silent_while_it_starts)
     n1.mute = true;
     rig_until(one->running, SOON_MS);
     assert_string_equal(one->node, "n2");
-    rig_destroy();
 }
 
 /* A node that an administrator has made known, and whose node manager has never come, is not lost. */
-TEST(test_never_came)
+RIG_TEST(test_never_came)
 {
     unsigned lost = 0, silent = 0;
     rig_create("silence = { suspect = 1.0; lost = 2.0; };\n");
@@ -169,7 +164,6 @@ TEST(test_never_came)
         protocol_free((xdrproc_t)xdr_admin_events_result, &result);
     }
     assert_int_equal(silent, 0); /* it was made known before n1 spoke for the last time */
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

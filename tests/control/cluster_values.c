@@ -68,7 +68,7 @@ static ctl_code get(struct fake_client *client, const char *key, const char *wan
     return asked.code;
 }
 
-TEST(test_of_one_vm)
+RIG_TEST(test_of_one_vm)
 {
     begin();
     char one[] = "1", two[] = "2";
@@ -87,10 +87,9 @@ TEST(test_of_one_vm)
     assert_int_equal(get(&a, "key", "1"), CTL_OK);
     assert_int_equal(ask_now(&a, 1, end).code, CTL_OK);
     assert_int_equal(get(&a, "key", ""), CTL_WAITING);
-    rig_destroy();
 }
 
-TEST(test_waiting)
+RIG_TEST(test_waiting)
 {
     begin();
     struct asked_value first, second, other;
@@ -107,10 +106,9 @@ TEST(test_waiting)
     assert_string_equal(second.value, "late");
     rig_until(other.count, 2 * SOON_MS); /* CTL_VALUE_MS at most, whatever it wanted */
     assert_int_equal(other.code, CTL_WAITING);
-    rig_destroy();
 }
 
-TEST(test_the_client_manager_vanishes)
+RIG_TEST(test_the_client_manager_vanishes)
 {
     begin();
     struct asked_value waits;
@@ -125,10 +123,9 @@ TEST(test_the_client_manager_vanishes)
     assert_int_equal(get(&a, "key", ""), CTL_WAITING);
     assert_int_equal(set(&a, 1, "other", value), CTL_OK); /* nobody waits for it any more */
     assert_int_equal(get(&a, "other", "1"), CTL_OK);
-    rig_destroy();
 }
 
-TEST(test_bounded)
+RIG_TEST(test_bounded)
 {
     static struct asked_value waits[CTL_VALUES_WAITS + 1];
     static char large[CTL_VALUE_SIZE];
@@ -152,7 +149,6 @@ TEST(test_bounded)
         assert_int_equal(waits[i].count, 0);
     assert_int_equal(ask_now(&b, 1, (ctl_value_args){ .act = CTL_VALUE_GET, .key = large }).code, CTL_INVALID);
     assert_int_equal(ask_now(&b, 1, (ctl_value_args){ .act = (ctl_value_act)9, .key = key }).code, CTL_INVALID);
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }

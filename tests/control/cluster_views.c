@@ -55,7 +55,7 @@ static ctl_code code_of(uint64_t server, const char *node, const char *words)
     return code;
 }
 
-TEST(test_a_piece_of_a_log)
+RIG_TEST(test_a_piece_of_a_log)
 {
     admin_log_result result;
     uint64_t server = begin()->server;
@@ -76,11 +76,10 @@ TEST(test_a_piece_of_a_log)
     assert_int_equal(code_of(server + 100, "", "no event says on which node"), CTL_NOT_FOUND);
     assert_int_equal(code_of(server + 100, "n1", ""), CTL_OK);
     assert_int_equal(code_of(server, "n2", "no node 'n2'"), CTL_NOT_FOUND);
-    rig_destroy();
 }
 
 /* An answer that nobody waits for any more, or of another number, answers nobody. */
-TEST(test_answers_that_nobody_wants)
+RIG_TEST(test_answers_that_nobody_wants)
 {
     uint64_t server = begin()->server;
     n1.log = CTL_WAITING;
@@ -96,10 +95,9 @@ TEST(test_answers_that_nobody_wants)
     node_say_log(&n1, n1.held_order, CTL_OK);
     n1.log = CTL_OK;
     assert_int_equal(code_of(server, "", ""), CTL_OK);
-    rig_destroy();
 }
 
-TEST(test_nodes_that_give_no_log)
+RIG_TEST(test_nodes_that_give_no_log)
 {
     uint64_t server = begin()->server;
     n1.log = CTL_WAITING;
@@ -119,10 +117,9 @@ TEST(test_nodes_that_give_no_log)
     before = n1.logs;
     assert_int_equal(code_of(server, "", "earlier release"), CTL_NOT_SUPPORTED);
     assert_int_equal(n1.logs, before);
-    rig_destroy();
 }
 
-TEST(test_counts_of_connections)
+RIG_TEST(test_counts_of_connections)
 {
     begin();
     client_create(&b, "vm-b", 4, GIB, 0, true, "");
@@ -149,7 +146,6 @@ TEST(test_counts_of_connections)
     client_close(&b);
     rig_until(admin_status().vms_connected == 1, SOON_MS);
     assert_int_equal(admin_status().unencrypted, 2);
-    rig_destroy();
 }
 
 /* Of all pages. 0: there is no such sample. */
@@ -177,7 +173,7 @@ static double sample_among(const char *among, const char *name, const char *labe
 static double sample_of(const char *name, const char *labels) { return sample_among("cluster", name, labels); }
 
 /* A placement, a wait and a refusal count once each, and no count falls when the manager is killed. */
-TEST(test_counts_of_things)
+RIG_TEST(test_counts_of_things)
 {
     static const char placed[] = "flyt_placements_total", slices[] = "sharing=\"time-slice\"";
     static const char waited[] = "flyt_queue_wait_seconds_count", started[] = "outcome=\"started\"";
@@ -201,7 +197,6 @@ TEST(test_counts_of_things)
     rig_start();
     rig_until(sample_of(placed, slices) >= 1, SOON_MS);
     assert_int_equal(sample_of("flyt_server_start_duration_seconds_count", ""), 1);
-    rig_destroy();
 }
 
 static void report(node_report_body *body)
@@ -239,7 +234,7 @@ static void report_gpu(ctl_gpu_state state)
 }
 
 /* Faults of GPUs and restarts of servers count once each, also after the manager was killed; connections and calls. */
-TEST(test_counts_of_incidents)
+RIG_TEST(test_counts_of_incidents)
 {
     static const char faults[] = "flyt_gpu_faults_total", of_gpu[] = "node=\"n1\",gpu=\"n1-0\"";
     static const char restarts[] = "flyt_server_restarts_total", of_node[] = "node=\"n1\"";
@@ -265,7 +260,6 @@ TEST(test_counts_of_incidents)
     rig_until(sample_of(restarts, of_node) == 4, SOON_MS);
     node_close(&n1);
     rig_until(sample_of("flyt_connections", "role=\"node\",encrypted=\"no\"") == 0, SOON_MS);
-    rig_destroy();
 }
 
 static program_status_result view_of(struct fake_client *client)
@@ -277,7 +271,7 @@ static program_status_result view_of(struct fake_client *client)
     return result;
 }
 
-TEST(test_a_vm_sees_its_own)
+RIG_TEST(test_a_vm_sees_its_own)
 {
     struct fake_program *program = begin();
     client_create(&b, "vm-b", 4, GIB, 0, true, "");
@@ -308,7 +302,6 @@ TEST(test_a_vm_sees_its_own)
             assert_non_null(strstr(mine.programs.programs_val[i].why, "entitled"));
         }
     protocol_free((xdrproc_t)xdr_program_status_result, &mine);
-    rig_destroy();
 }
 
 /* Calls that are counted of a VM. */
@@ -345,7 +338,7 @@ static void report_calls(uint64_t server, uint64_t epoch, uint64_t calls)
 }
 
 /* What the workers of one program have done; a lie, and one that ended, make nothing fall. */
-TEST(test_work_of_a_program)
+RIG_TEST(test_work_of_a_program)
 {
     static const char calls[] = "flyt_program_calls_total", bytes[] = "flyt_program_memory_bytes";
     char labels[128];
@@ -372,10 +365,9 @@ TEST(test_work_of_a_program)
     assert_true(most > 120 && most < 1e10);
     says->prog += 1000; /* no program of it */
     report(&body);
-    rig_destroy();
 }
 
-TEST(test_reports_count_once)
+RIG_TEST(test_reports_count_once)
 {
     enum { SAVED_MS = 5000 }; /* totals are written every two seconds */
     uint64_t server = begin()->server;
@@ -399,7 +391,6 @@ TEST(test_reports_count_once)
     assert_int_equal(calls_of("vm-a"), before + 2);
     report_calls(server + 1000, 8, 500); /* no server of it */
     assert_int_equal(calls_of("vm-a"), before + 2);
-    rig_destroy();
 }
 
 /* Rows of usage, page by page; the last row of the program. */
@@ -433,7 +424,7 @@ static bool has_ended(uint64_t program)
     return usage_of(program, &row) == 1 && row.ended;
 }
 
-TEST(test_usage_until_nobody_serves_it)
+RIG_TEST(test_usage_until_nobody_serves_it)
 {
     admin_usage_row row = { .prog = 0 };
     struct fake_program *program = begin(), *second;
@@ -481,11 +472,10 @@ TEST(test_usage_until_nobody_serves_it)
     usage_of(other, &rest);
     assert_true(rest.sm_us > 8 * 900000 && !rest.ended); /* it had the second alone */
     n1.keeps = false;
-    rig_destroy();
 }
 
 /* It does not say who has left: a row ends with its program, also one that went on when the node's release changed. */
-TEST(test_usage_with_a_node_of_minor_8)
+RIG_TEST(test_usage_with_a_node_of_minor_8)
 {
     rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
@@ -509,12 +499,11 @@ TEST(test_usage_with_a_node_of_minor_8)
     rig_run_ms(200);
     usage_of(ids[2], &later);
     assert_true(!later.ended && later.sm_us > row.sm_us); /* it is charged by what this manager sees */
-    rig_destroy();
 }
 
 /* Of two programs that share a server the node names one. It is asked about the other, once, which revokes no ticket. A
    node of minor 8 is not asked: it would not know the order. */
-TEST(test_asks_who_is_served)
+RIG_TEST(test_asks_who_is_served)
 {
     static struct fake_node n2;
     rig_create("");
@@ -548,12 +537,11 @@ TEST(test_asks_who_is_served)
     assert_true(!of_old.ended && of_old.sm_us > 2 * 10000000);
     assert_true(n1.asked_served == 1 && !n1.revoked && !n1.ended);
     assert_true(!n2.asked_served && !n2.revoked && !n2.ended);
-    rig_destroy();
 }
 
 /* It is lost with two programs that share a server. When it is back it says that one left long before, and that the
    other went on. */
-TEST(test_usage_of_a_lost_node)
+RIG_TEST(test_usage_of_a_lost_node)
 {
     rig_create("silence = { suspect = 1.0; lost = 3.0; };\n");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
@@ -583,7 +571,6 @@ TEST(test_usage_of_a_lost_node)
     usage_of(ids[1], &now);
     assert_true(now.ended > other.ended && now.sm_us > other.sm_us + 4 * 400000);
     assert_true(now.sm_us < other.sm_us + 4 * (uint64_t)(now.ended - other.ended + 100000));
-    rig_destroy();
 }
 
 int main(void) { return unit_run(NULL, NULL); }
