@@ -13,6 +13,7 @@
 
 #include "cpu/checkpoint/chain.h"
 #include "cpu/checkpoint/frame.h"
+#include "tests/lib/dice.h"
 #include "tests/lib/unit.h"
 
 enum { OBJECTS = 3, SIZE = 3000, STEPS = 6, ROUNDS = 60 };
@@ -21,11 +22,7 @@ enum { GRID = 100 };
 static uint64_t seed;
 static bool on_grid;
 
-static unsigned any(unsigned below)
-{
-    seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return (unsigned)(seed >> 33) % below;
-}
+static unsigned any(unsigned below) { return dice(&seed, below); }
 
 struct state { uint8_t bytes[OBJECTS][SIZE]; };
 
