@@ -39,7 +39,7 @@ static double median(const std::shared_ptr<gloo::Context> &context, size_t numbe
             times.push_back(now() - begin);
     }
     std::sort(times.begin(), times.end());
-    return times[times.size() / 2];
+    return times.empty() ? 0 : times[times.size() / 2];
 }
 
 static void rank(int number, int ranks, const char *folder, size_t bytes)

@@ -498,13 +498,17 @@ static void pipe_read(void *context)
 static int measure_pipe(size_t bytes)
 {
     struct pipe_ends e = { .pipe = shared(sizeof(struct pipe)), .bytes = bytes };
-    uint8_t *from = malloc(bytes);
-    if (!e.pipe || !from || bytes % CHUNK)
+    if (!e.pipe || bytes % CHUNK)
         return fail("memory (BYTES is a multiple of 128 KiB)");
+    uint8_t *from = malloc(bytes);
+    if (!from)
+        return fail("memory");
     memset(from, 1, bytes);
     pid_t child = other(pipe_read, &e);
-    if (child < 0)
+    if (child < 0) {
+        free(from);
         return fail("fork");
+    }
     uint64_t number = 0;
     unsigned rounds = 0;
     for (uint64_t end = now() + budget_ns; rounds < SAMPLES && (now() < end || rounds < 3); rounds++) {
@@ -577,9 +581,9 @@ static void open_records(void *context)
 static int measure_seal(size_t bytes)
 {
     struct sealing *s = shared(sizeof *s);
-    uint8_t *from = malloc(bytes), *record = malloc(sizeof s->record);
+    uint8_t *from = malloc(bytes), record[RECORD + TAG];
     EVP_CIPHER_CTX *cipher = EVP_CIPHER_CTX_new();
-    if (!s || !from || !record || !cipher || bytes % RECORD ||
+    if (!s || !from || !cipher || bytes % RECORD ||
         !EVP_EncryptInit_ex(cipher, EVP_aes_128_gcm(), NULL, key, nonce))
         return fail("memory, or no AES-128-GCM (BYTES is a multiple of 16 KiB)");
     memset(from, 1, bytes);

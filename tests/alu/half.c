@@ -1,10 +1,9 @@
 /* half.c: f16 and bf16 arithmetic of softgpu/alu against exact.h, single values and pairs. */
 #include "tests/alu/exact.h"
 
-struct kind { const char *name; struct format format; bool pair; };
-static const struct kind kinds[] = { { "f16", { 5, 10, true, true }, false }, { "bf16", { 8, 7, true, true }, false },
-                                     { "f16x2", { 5, 10, true, true }, true }, { "bf16x2", { 8, 7, true, true },
-                                                                                 true } };
+struct kind { const char *name; struct format format; unsigned pair; };
+static const struct kind kinds[] = { { "f16", { 5, 10, true, true }, 0 }, { "bf16", { 8, 7, true, true }, 0 },
+                                     { "f16x2", { 5, 10, true, true }, 1 }, { "bf16x2", { 8, 7, true, true }, 1 } };
 
 static uint32_t flush(struct format f, uint32_t x, bool ftz)
 {

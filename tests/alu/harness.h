@@ -133,7 +133,7 @@ static inline void alu_execute(const struct alu_case *c, struct alu_run *run)
         if (c->alu.source[i] != c->alu.destination)
             continue;
         struct alu_row kept = run->s[i];
-        uint32_t carry_again = carry, p, q;
+        uint32_t carry_again = carry, p = 0, q = 0;
         struct sg_rows again = r;
         again.d = &run->s[i];
         again.carry = &carry_again;

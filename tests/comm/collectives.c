@@ -437,7 +437,7 @@ static void note_table(struct rank *r)
 /* All ranks have the same; its bits are compared. */
 static struct comm_table one_table(const char *wish)
 {
-    struct comm_table tables[RANKS];
+    struct comm_table tables[RANKS] = { 0 };
     struct world w = { .size = 5, .body = note_table, .of = tables, .near = 2 };
     setenv("FLYT_COMM_TABLE", wish, 1);
     must_succeed(&w, &shm);
@@ -472,7 +472,7 @@ TEST(the_table_of_the_network_is_measured_once_saved_and_forced)
     fclose(file);
     assert_non_null(strchr(line, ','));
     /* one that cannot be written is an error that names it */
-    struct comm_table tables[RANKS];
+    struct comm_table tables[RANKS] = { 0 };
     struct world w = { .size = 2, .body = note_table, .of = tables };
     setenv("FLYT_COMM_TABLE", "/nowhere/table", 1);
     assert_int_not_equal(run_world(&w, &shm), 0);

@@ -204,14 +204,14 @@ static void check_call(const struct call *c, enum comm_algorithm algorithm)
             memset(out, 0xee, out_count(c, r) * sizeof(float));
         bool has_input = (c->kind != COMM_BROADCAST && c->kind != COMM_SCATTER) || r == c->root;
         for (uint64_t i = 0; has_input && i < in_count(c, r); i++)
-            ((float *)in)[i] = (float)value(r, i);
+            ((float *)(void *)in)[i] = (float)value(r, i);
         states[r].buffers[COMM_IN] = in;
         states[r].buffers[COMM_OUT] = out;
         states[r].buffers[COMM_SCRATCH] = malloc(states[r].plan->scratch + 1);
     }
     run(c->ranks, COMM_FLOAT32, COMM_SUM);
     for (unsigned r = 0; r < c->ranks; r++) {
-        const float *out = (const float *)states[r].buffers[COMM_OUT];
+        const float *out = (const void *)states[r].buffers[COMM_OUT];
         double want;
         for (uint64_t i = 0; i < out_count(c, r); i++)
             if (expected(c, r, i, &want) && (double)out[i] != want)

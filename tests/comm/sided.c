@@ -469,7 +469,7 @@ static void babbled(struct rank *r)
     r->status = comm_await(r->context, &(struct comm_sided){ .peer = 1 - r->number, .size = 99 }, 1,
                            clock_now() + (r->number ? LIMIT_S * CLOCK_NS_PER_SECOND : 50 * CLOCK_NS_PER_MS), r->error);
     for (unsigned i = 0; r->number == 0 && i < sizeof memory; i++)
-        if (memory[i] != 0xee && (i < AROUND || i >= AROUND + INSIDE)) {
+        if ((i < AROUND || i >= AROUND + INSIDE) && memory[i] != 0xee) {
             snprintf(r->error, sizeof r->error, "byte %u was written", i);
             r->status = -EBADMSG;
         }

@@ -74,7 +74,7 @@ TEST(a_rank_that_fails_together_with_others_is_a_failure_of_all)
 {
     struct together t = together_make(3);
     struct comm_call calls[3];
-    float in[3] = { 0 }, out[3];
+    float in[3] = { 0 }, out[3] = { 0 };
     int status[3];
     char error[RPC_ERROR_SIZE] = "";
     for (unsigned r = 0; r < 3; r++)

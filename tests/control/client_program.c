@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     if (!fgets(line, sizeof line, stdin))
         line[0] = '\0';
-    unsigned char out[256], in[256];
+    unsigned char out[256] = { 0 }, in[256];
     memset(in, 0x5a, sizeof in);
     void *device = (void *)(uintptr_t)address;
     code = core_copy(context, 0, device, in, sizeof in, CORE_HOST_TO_DEVICE, true);

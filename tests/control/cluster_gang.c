@@ -11,12 +11,13 @@
 
 enum { NODES = 4, SHARED = CTL_SHARING_TIME_SLICE | CTL_SHARING_MPS };
 static struct place_pool pool;
-static char nodes[NODES], askers[2];
+static char nodes[NODES], askers[2], owners[PLACE_MOST_GPUS * NODES];
 
 static size_t add(const void *node, uint32_t sms, unsigned offered)
 {
     size_t at = place_add(&pool, NULL, node, "");
-    pool.gpus[at].owner = &nodes[0] + 16 + at;       /* any address of its own */
+    assert_true(at < sizeof owners);
+    pool.gpus[at].owner = &owners[at];
     pool.gpus[at].sms = sms;
     pool.gpus[at].memory = 1000;
     pool.gpus[at].offered = (uint8_t)offered;

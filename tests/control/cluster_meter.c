@@ -26,7 +26,8 @@ double process_cpu(pid_t pid)
     FILE *file = fopen(path, "r");
     if (file && fgets(text, sizeof text, file))
         sscanf(strrchr(text, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system);
-    fclose(file);
+    if (file)
+        fclose(file);
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
@@ -40,7 +41,8 @@ void print_memory(void)
     while (file && fgets(line, sizeof line, file))
         if (strncmp(line, "VmRSS", 5) == 0)
             printf("# the manager's memory: %ld MiB\n", strtol(line + 6, NULL, 10) / 1024);
-    fclose(file);
+    if (file)
+        fclose(file);
 }
 
 struct meter meter_read(void)

@@ -51,7 +51,7 @@ static void fill(const struct fake_node *node, const struct fake_server *server,
 
 void node_report(struct fake_node *node, const struct fake_server *server)
 {
-    struct filled filled;
+    struct filled filled = { .uri = "" };
     node_report_body body = { .kind = NODE_REPORT_SERVER };
     node_report_args args = { { 1, &body } };
     fill(node, server, &filled);

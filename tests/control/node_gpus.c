@@ -81,7 +81,7 @@ TEST_WITH(test_usage_of_earlier_managers, node_setup, node_teardown)
     for (int i = 0; i < fake.report_count; i++)
         if (fake.reports[i].kind == NODE_REPORT_LEFT)
             left = &fake.reports[i].node_report_body_u.left;
-    assert_true(left->server == 1 && left->prog == 77 && !left->ended && !left->fault);
+    assert_true(left && left->server == 1 && left->prog == 77 && !left->ended && !left->fault);
     int from = reconnect(8);
     ask_left(78);
     fake_until(reports_of(NODE_REPORT_SERVER, from), SOON_MS); /* its figures, after report-period */

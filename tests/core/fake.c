@@ -195,13 +195,14 @@ static void module_load(rpc_request *r)
     module_load_args a = { 0 };
     arguments(r, (xdrproc_t)xdr_module_load_args, &a);
     flyt_symbol symbols[16];
-    for (unsigned i = 0; i < a.symbols.symbols_len && i < 16; i++)
-        symbols[i] =
-            strcmp(a.symbols.symbols_val[i], "missing") == 0
-                ? (flyt_symbol){ .result = 500 }
-                : (flyt_symbol){ .address = UINT64_C(0x700000000000) + 4096u * (unsigned)a.symbols.symbols_val[i][0] +
-                                            ((uint64_t)a.context << 32),
-                                 .size = 64 };
+    for (unsigned i = 0; i < a.symbols.symbols_len && i < 16; i++) {
+        const char *name = a.symbols.symbols_val[i];
+        symbols[i] = (flyt_symbol){ .result = 500 };
+        if (strcmp(name, "missing") != 0)
+            symbols[i] = (flyt_symbol){ .address = UINT64_C(0x700000000000) + 4096u * (unsigned)name[0] +
+                                                   ((uint64_t)a.context << 32),
+                                        .size = 64 };
+    }
     int result = fake.context_refused[a.context] ? 201 : fake.image_lacks ? 200 : fake_options.refuses_modules;
     fake.no_module = result != 0;
     FAKE_REPLY(module_load_result, rpc_request_xid(r), result,

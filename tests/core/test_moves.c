@@ -472,8 +472,14 @@ static void wait_for_end(pid_t pid)
 {
     char path[64], state = 0;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    for (FILE *file; state != 'Z' && (file = fopen(path, "r")); fclose(file), usleep(1000))
+    while (state != 'Z') {
+        FILE *file = fopen(path, "r");
+        if (!file)
+            return;
         CHECK(fscanf(file, "%*d %*s %c", &state) == 1);
+        fclose(file);
+        usleep(1000);
+    }
 }
 
 /* The server that the session has left may go; the one where it is may not. */

@@ -132,7 +132,7 @@ static void run_failing(void (*program)(struct member *), int round, int where, 
 static void each_place(bool kills)
 {
     for (int where = CORE_MEETS_PREPARED; where <= CORE_MEETS_SEALED; where++)
-        for (int after = 0; after <= kills; after++) {
+        for (int after = 0; after <= (kills ? 1 : 0); after++) {
             if (where != CORE_MEETS_MADE)
                 run_failing(suspend_fails, 1, where, after, kills);
             if (where != CORE_MEETS_RESTED)

@@ -325,7 +325,7 @@ static void random_program(uint64_t with, bool moves)
                 char text[sizeof ptx_variable + 32];
                 if (*m)
                     OK(cuModuleUnload(*m));
-                snprintf(text, sizeof text, ptx_variable, 64 << dice(&seed, 16));
+                snprintf(text, sizeof text, ptx_variable, 64u << dice(&seed, 16));
                 OK(cuModuleLoadData(m, text));
             }
             OK(cuModuleGetFunction(&count, *m, "count"));

@@ -370,7 +370,7 @@ TEST(launch_attributes)
 
 TEST(others)
 {
-    CUlibrary library;
+    CUlibrary library = NULL;
     void *function;
     CUgreenCtx green = (CUgreenCtx)&library;
     OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
@@ -388,7 +388,7 @@ TEST(others)
    stands for that of the kernel (foo<<<3>>>). */
 TEST(grid_of_clusters)
 {
-    static const char ptx[] =
+    static const char clusters[] =
         ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p)\n"
         ".blocksareclusters .reqntid 32 .reqnctapercluster 2\n{ .reg .u64 %p; .reg .u32 %r;\n"
         "ld.param.u64 %p, [p]; atom.global.add.u32 %r, [%p], 1; ret; }\n";
@@ -396,7 +396,7 @@ TEST(grid_of_clusters)
     CUfunction kernel;
     CUdeviceptr count;
     unsigned threads = 0;
-    OK(cuModuleLoadData(&module, ptx));
+    OK(cuModuleLoadData(&module, clusters));
     OK(cuModuleGetFunction(&kernel, module, "k"));
     OK(cuMemAlloc(&count, 4));
     OK(cuMemsetD32(count, 0, 1));
@@ -413,12 +413,12 @@ TEST(grid_of_clusters)
 /* Questions about a kernel need no context of its device. What is set stays. */
 TEST(kernels_without_a_context)
 {
-    static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k() { ret; }\n";
+    static const char empty[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k() { ret; }\n";
     CUlibrary library;
     CUkernel kernel;
     unsigned flags;
     int value = 0, active = 1;
-    OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryLoadData(&library, empty, NULL, NULL, 0, NULL, NULL, 0));
     OK(cuLibraryGetKernel(&kernel, library, "k"));
     OK(cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel, 1));
     assert_int_equal(value, 1024);

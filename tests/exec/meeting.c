@@ -315,7 +315,7 @@ static uint32_t path_of(const struct graph *g, uint32_t lane)
 static void check_log(const struct graph *g, const uint32_t *log, uint32_t count, unsigned number)
 {
     uint32_t gone = 0, due[BLOCKS_MOST][LANES], due_count[BLOCKS_MOST] = { 0 };
-    unsigned meeting[BLOCKS_MOST];
+    unsigned meeting[BLOCKS_MOST] = { 0 };
     for (unsigned b = 0; b < g->blocks; b++)
         meeting[b] = g->ways[b] > 1 ? meeting_of(g, b) : BLOCKS_MOST;
     for (uint32_t i = 0; i < count; i++) {

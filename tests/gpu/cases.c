@@ -503,8 +503,12 @@ static void read_cases(const char *path, const char *only)
     at = end + 3;
     size_t room = 0;
     for (int number = 0; (at = strstr(at, "#case\t")) != NULL; number++) {
-        if (case_count % 1024 == 0)
-            cases = realloc(cases, sizeof *cases * (size_t)(case_count + 1024));
+        if (case_count % 1024 == 0) {
+            struct testcase *more = realloc(cases, sizeof *cases * (size_t)(case_count + 1024));
+            if (!more)
+                exit(2);
+            cases = more;
+        }
         struct testcase *c = &cases[case_count++];
         if (at[-1] == '\n')
             at[-1] = '\0';                            /* ends the case before */

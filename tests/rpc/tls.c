@@ -485,7 +485,7 @@ TEST(ends)
 /* The child of a fork gives the channel up in silence: what the parent sends next still fits. */
 TEST(abandoned)
 {
-    struct met met;
+    struct met met = { .channels = { NULL, NULL } };
     test_channels("tls", met.channels);
     pid_t child = fork();
     assert_true(child >= 0);

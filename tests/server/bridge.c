@@ -99,7 +99,8 @@ static struct share_order_answer ordered(int place, const struct share_order *or
 static unsigned give(int place, uint64_t program, int fd)
 {
     static uint64_t number = 100;
-    const struct share_order order = { .kind = SHARE_BRIDGE, .number = ++number, .program = program,
+    number++;
+    const struct share_order order = { .kind = SHARE_BRIDGE, .number = number, .program = program,
                                        .departs = place == OLD };
     unsigned code = ordered(place, &order, &fd).code;
     close(fd);
