@@ -65,7 +65,8 @@ struct sg_jit_wish {
     bool (*step)(struct exec_warp *, const struct exec_insn *, uint32_t lanes);
 };
 
-/* Thread-safe. NULL: it cannot be, and why says the reason. */
+/* Thread-safe. NULL: it cannot be, and why says the reason, which begins with SG_JIT_DEFECT if it is the compiler's. */
+#define SG_JIT_DEFECT "a defect of the compiler: "
 typedef struct sg_jit_region *sg_jit_compile(const struct sg_jit_wish *, sg_jit_code **, char *why, size_t size);
 typedef void sg_jit_free(struct sg_jit_region *);
 

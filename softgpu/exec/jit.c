@@ -33,7 +33,7 @@ static struct {
     pthread_cond_t changed;
     struct exec_compiled *queue, **queue_end;
     bool thread, busy;
-    uint64_t regions, refused, nanoseconds;
+    uint64_t regions, refused, defects, nanoseconds;
     uint64_t last;                    /* the process's processor time when the last region was compiled */
 } jit = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
@@ -110,6 +110,14 @@ static void start(void)
         atexit(tell);
 }
 
+uint64_t exec_jit_defects(void)
+{
+    pthread_mutex_lock(&jit.lock);
+    const uint64_t defects = jit.defects;
+    pthread_mutex_unlock(&jit.lock);
+    return defects;
+}
+
 bool exec_jit_on(void)
 {
     pthread_once(&jit.once, start);
@@ -150,12 +158,16 @@ static void compile(struct exec_compiled *x)
     sg_jit_code *code = NULL;
     uint64_t begun = now(CLOCK_THREAD_CPUTIME_ID);
     struct sg_jit_region *made = jit.library->compile(&wish, &code, why, sizeof why);
-    if (!made)
+    const bool defect = !made && !strncmp(why, SG_JIT_DEFECT, strlen(SG_JIT_DEFECT));
+    if (defect)
+        log_warning("softgpu: %s, instruction %u: not compiled: %s", r->function->ptx->name, r->head, why);
+    else if (!made)
         log_debug("softgpu: %s, instruction %u: not compiled: %s", r->function->ptx->name, r->head, why);
     pthread_mutex_lock(&jit.lock);
     jit.nanoseconds += now(CLOCK_THREAD_CPUTIME_ID) - begun;
     jit.last = now(CLOCK_PROCESS_CPUTIME_ID);
     *(made ? &jit.regions : &jit.refused) += 1;
+    jit.defects += defect;
     x->made = made;
     x->compiling = jit.busy = false;
     atomic_store_explicit(&x->code, code, memory_order_release);

@@ -36,6 +36,8 @@ struct exec_region {
 
 /* Does this process compile? The first call reads the settings and opens the library. */
 bool exec_jit_on(void);
+/* Regions that are interpreted because the compiler has made something of them that LLVM refuses. */
+uint64_t exec_jit_defects(void);
 /* For FLYT_STATS=1, else nothing: what was compiled, how long that took, and what compiled code has executed, a text
    without end of line at a time. */
 void exec_jit_tell(void (*say)(const char *));

@@ -106,7 +106,7 @@ static bool optimise(struct compiler *c, char *why, size_t size)
 {
     char *message = NULL;
     if (LLVMVerifyModule(c->module, LLVMReturnStatusAction, &message)) {
-        snprintf(why, size, "%s", message);
+        snprintf(why, size, SG_JIT_DEFECT "%s", message);
         LLVMDisposeMessage(message);
         return false;
     }

@@ -2,6 +2,7 @@
 #ifndef TESTS_EXEC_MAIN_H
 #define TESTS_EXEC_MAIN_H
 
+#include "softgpu/exec/jit.h"
 #include "tests/exec/harness.h"
 
 #include <cuda.h>
@@ -24,6 +25,7 @@ static inline int exec_after(void **state)
 {
     (void)state;
     gpu_reset();
+    assert_int_equal(exec_jit_defects(), 0);
     return 0;
 }
 

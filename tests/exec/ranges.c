@@ -15,18 +15,10 @@
  *   lies before it
  * shows: software GPU: the message of a fault names the thread, where many blocks run in one turn
  */
-#include <stdlib.h>
-
+#include "tests/exec/random.h"
 #include "tests/exec/twice.h"
 
-enum { WORDS = 1 << 20, THREADS_MOST = 1 << 17, TEXT = 8192, GRANULE = 2 << 20, MAPPED = 192 << 20 };
-
-static uint64_t seed = 20261130;
-static uint32_t any(uint32_t below)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 33) % below;
-}
+enum { WORDS = 1 << 20, THREADS_MOST = TWICE_MOST / 4, GRANULE = 2 << 20, MAPPED = 192 << 20 };
 
 /* The last words that kernels may touch (harness.c): behind them nothing is mapped. */
 static uint32_t *words_before_the_end(void)
@@ -47,7 +39,7 @@ static uint32_t *words_before_the_end(void)
     "mul.wide.u32 a2, r9, 4; add.s64 a2, a2, a1; mov.u32 r10, %tid.z; mov.u32 r20, 7;\n"
 
 /* r11 = a number of 32 bits. */
-static size_t number(char *to, size_t size)
+static void number(void)
 {
     static const char *const texts[] = {
         "mad.lo.s32 r11, r6, r1, r3;\n", "mad.lo.s32 r11, r6, r1, r3;\n",
@@ -59,11 +51,11 @@ static size_t number(char *to, size_t size)
         "mul.lo.s32 r11, r6, r2; sub.s32 r11, r3, r11; add.s32 r11, r11, 64;\n",
         "mad.lo.s32 r11, r10, r1, r3; neg.s32 r11, r11; neg.s32 r11, r11;\n",
     };
-    return (size_t)snprintf(to, size, "%s", texts[any(sizeof texts / sizeof *texts)]);
+    put("%s", texts[any(sizeof texts / sizeof *texts)]);
 }
 
 /* a3 = an address. */
-static size_t address(char *to, size_t size)
+static void address(void)
 {
     static const char *const texts[] = {
         "mul.wide.s32 a3, r11, 4; add.s64 a3, a3, a0;\n", "mul.wide.u32 a3, r11, 4; add.s64 a3, a3, a0;\n",
@@ -74,55 +66,53 @@ static size_t address(char *to, size_t size)
         "mul.wide.s32 a3, r6, 2; add.s64 a3, a3, a0; mul.wide.s32 a5, r3, 4; add.s64 a3, a3, a5;\n",
         "mul.wide.s32 a3, r6, 4; mad.lo.s64 a3, a3, a4, a0; mul.wide.s32 a5, r3, 4; add.s64 a3, a3, a5;\n",
     };
-    size_t n = number(to, size);
-    return n + (size_t)snprintf(to + n, size - n, "%s", texts[any(4) ? any(3) : any(sizeof texts / sizeof *texts)]);
+    number();
+    put("%s", texts[any(4) ? any(3) : any(sizeof texts / sizeof *texts)]);
 }
 
-static size_t load(char *to, size_t size)
+static void load(void)
 {
     static const char *const places[] = { "a3", "a3", "a3", "a3+4", "a3+-4", "a3+128" };
     static const char *const types[] = { "u32", "u32", "u32", "u16", "u8" };
-    size_t n = address(to, size);
+    address();
     const char *place = places[any(6)];
     if (any(6))
-        return n + (size_t)snprintf(to + n, size - n, "ld.global.%s r12, [%s]; mad.lo.s32 r20, r20, 31, r12;\n",
-                                    types[any(5)], place);
-    return n + (size_t)snprintf(to + n, size - n,
-                                any(2) ? "ld.global.v2.u32 {r12, r13}, [%s]; mad.lo.s32 r20, r12, r13, r20;\n"
-                                       : "ld.global.u64 a6, [%s]; cvt.u32.u64 r12, a6; xor.b32 r20, r20, r12;\n",
-                                place);
+        put("ld.global.%s r12, [%s]; mad.lo.s32 r20, r20, 31, r12;\n", types[any(5)], place);
+    else if (any(2))
+        put("ld.global.v2.u32 {r12, r13}, [%s]; mad.lo.s32 r20, r12, r13, r20;\n", place);
+    else
+        put("ld.global.u64 a6, [%s]; cvt.u32.u64 r12, a6; xor.b32 r20, r20, r12;\n", place);
 }
 
 static const char *random_kernel(void)
 {
-    static char ptx[TEXT];
     static const char *const guards[] = {
         "", "", "setp.ge.u32 p1, r3, r2; @p1 bra DONE;\n", "setp.eq.u32 p1, r3, 0; @p1 bra DONE;\n",
         "setp.ge.u32 p1, r9, r1; @p1 bra DONE;\n", "setp.ge.s32 p1, r6, r2; @p1 bra DONE;\n",
     };
-    size_t n = (size_t)snprintf(ptx, sizeof ptx, "%s%s", START, guards[any(6)]);
+    kernel_begin();
+    put("%s%s", START, guards[any(6)]);
     for (unsigned k = 0, loads = 1 + any(4); k < loads; k++) {
         const bool some = !any(5);
         if (some)
-            n += (size_t)snprintf(ptx + n, sizeof ptx - n, "setp.gt.u32 p2, r3, %u; @p2 bra OVER%u;\n", any(4000), k);
-        n += load(ptx + n, sizeof ptx - n);
+            put("setp.gt.u32 p2, r3, %u; @p2 bra OVER%u;\n", any(4000), k);
+        load();
         if (some)
-            n += (size_t)snprintf(ptx + n, sizeof ptx - n, "OVER%u:\n", k);
+            put("OVER%u:\n", k);
     }
-    (void)snprintf(ptx + n, sizeof ptx - n, "st.global.u32 [a2], r20;\nDONE:\nret;\n}\n");
-    return ptx;
+    put("st.global.u32 [a2], r20;\nDONE:\nret;\n}\n");
+    return kernel.text;
 }
 
 /* ---- runs ---- */
 
-struct launch { struct gpu_shape shape; uint64_t arguments[5]; };
-
-static struct launch any_launch(const uint32_t *from, const uint32_t *to)
+static struct twice_launch any_launch(const uint32_t *from, uint32_t *to)
 {
     static const uint32_t lines[] = { 32, 32, 64, 128, 256, 48 };
     static const int64_t numbers[] = { 0,         1,          -1,         2,          3,          100,       1000,
                                        INT32_MAX, INT32_MIN,  UINT32_MAX, 0x40000000, 0x3fffffff, 0x20000000 };
-    struct launch l = { .shape = { .block = { lines[any(6)], 1 + any(2) * any(8), 1 } } };
+    struct twice_launch l = { .shape = { .block = { lines[any(6)], 1 + any(2) * any(8), 1 } }, .count = 5,
+                              .memory = { { (unsigned char *)to, NULL, TWICE_MOST } } };
     uint32_t *grid = l.shape.grid, threads = l.shape.block[0] * l.shape.block[1];
     grid[1] = 1 + any(2) * any(12);
     grid[0] = 1 + any(THREADS_MOST / threads / grid[1] - 1);
@@ -144,32 +134,21 @@ static struct launch any_launch(const uint32_t *from, const uint32_t *to)
     return l;
 }
 
-static int run(const struct launch *l, unsigned module, uint32_t *to, uint32_t *result)
+static void compare(const uint32_t *from, uint32_t *to, const unsigned modules[2], unsigned faults[2])
 {
-    memset(to, 0, 4 * THREADS_MOST);
-    gpu_select(module);
-    const struct twice_log log = twice_log_begin();
-    char text[512];
-    const int error = gpu_launch("k", &l->shape, 5, l->arguments, 60);
-    twice_log_end(&log, text, sizeof text);
-    memcpy(result, to, 4 * THREADS_MOST);
-    return error;
-}
-
-static void compare(const uint32_t *from, uint32_t *to, const unsigned modules[2], const char *ptx, unsigned faults[2])
-{
-    static uint32_t compiled[THREADS_MOST], plain[THREADS_MOST];
-    const struct launch l = any_launch(from, to);
-    const int error = run(&l, modules[0], to, compiled), wanted = run(&l, modules[1], to, plain);
+    static struct twice_result compiled, plain;
+    const struct twice_launch l = any_launch(from, to);
+    gpu_select(modules[0]);
+    twice_run(&l, &compiled);
+    gpu_select(modules[1]);
+    twice_run(&l, &plain);
     const uint32_t *grid = l.shape.grid, *block = l.shape.block;
-    faults[error != CUDA_SUCCESS]++;
-    unsigned k = 0;
-    while (!wanted && k < THREADS_MOST && compiled[k] == plain[k])
-        k++;
-    if (error != wanted || (!wanted && k < THREADS_MOST))
-        fail_msg("grid %u,%u of %u,%u, n %lld, m %lld, s %lld: error %d, wanted %d, word %u\n%s", grid[0], grid[1],
+    faults[plain.error != CUDA_SUCCESS]++;
+    if (compiled.error != plain.error ||
+        (!plain.error && memcmp(compiled.memory[0], plain.memory[0], TWICE_MOST)))
+        fail_msg("grid %u,%u of %u,%u, n %lld, m %lld, s %lld: error %d, plain %d, or memory\n%s", grid[0], grid[1],
                  block[0], block[1], (long long)l.arguments[2], (long long)l.arguments[3], (long long)l.arguments[4],
-                 error, wanted, k, ptx);
+                 compiled.error, plain.error, kernel.text);
 }
 
 EXEC_TEST(many_blocks_in_one_turn_are_as_the_interpreter_runs_them)
@@ -180,12 +159,11 @@ EXEC_TEST(many_blocks_in_one_turn_are_as_the_interpreter_runs_them)
     for (unsigned k = 0; k < kernels; k++) {
         unsigned modules[2];
         uint32_t *to = gpu_alloc(4 * THREADS_MOST), *from = words_before_the_end();
-        const char *ptx = random_kernel();
         for (unsigned w = 0; w < WORDS; w++)
             from[w] = w * 2654435761u;
-        twice_load(ptx, modules);
+        twice_load(random_kernel(), modules);
         for (unsigned round = 0; round < RUNS; round++)
-            compare(from, to, modules, ptx, faults);
+            compare(from, to, modules, faults);
         gpu_reset();
     }
     assert_true(faults[0] > kernels && faults[1] > kernels);
@@ -232,21 +210,20 @@ EXEC_TEST(numbers_that_wrap_within_a_warp_are_far_away)
 EXEC_TEST(a_fault_names_the_block_and_the_thread)
 {
     enum { BLOCKS = 1000, LINES = 3, THREADS = 128, WIDTH = BLOCKS * THREADS };
-    const struct gpu_shape shape = { .grid = { BLOCKS, LINES, 1 }, .block = { THREADS, 1, 1 } };
+    static struct twice_result result;
     gpu_load(START "setp.eq.u32 p1, r9, r2; selp.b32 r11, 0x3fffffff, r3, p1; mul.wide.u32 a3, r11, 4;\n"
                    "add.s64 a3, a3, a0; ld.global.u32 r20, [a3]; st.global.u32 [a2], r20;\nret;\n}\n");
     const uint32_t *from = gpu_alloc(4 * WIDTH), *to = gpu_alloc(4 * WIDTH * LINES);
     for (unsigned k = 0; k < 8; k++) {
         const uint32_t x = any(WIDTH), line = any(LINES);
-        const uint64_t arguments[5] = { ARG(from), ARG(to), 0, line * WIDTH + x, 0 };
-        char text[512] = "", wanted[64];
-        const struct twice_log log = twice_log_begin();
-        const int error = gpu_launch("k", &shape, 5, arguments, 60);
-        twice_log_end(&log, text, sizeof text);
-        assert_int_equal(error, CUDA_ERROR_ILLEGAL_ADDRESS);
+        const struct twice_launch l = { .shape = { .grid = { BLOCKS, LINES, 1 }, .block = { THREADS, 1, 1 } },
+                                        .count = 5, .arguments = { ARG(from), ARG(to), 0, line * WIDTH + x, 0 } };
+        char wanted[64];
+        twice_run(&l, &result);
+        assert_int_equal(result.error, CUDA_ERROR_ILLEGAL_ADDRESS);
         (void)snprintf(wanted, sizeof wanted, "block %u,%u,0, thread %u of", x / THREADS, line, x % THREADS);
-        if (!strstr(text, wanted))
-            fail_msg("not %s: %s", wanted, text);
+        if (!strstr(result.log, wanted))
+            fail_msg("not %s: %s", wanted, result.log);
     }
 }
 

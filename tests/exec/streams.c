@@ -60,9 +60,9 @@ static void put_arithmetic(void)
 
 static void put_load(unsigned size, unsigned offset)
 {
-    static const char *const small[2][2] = { { "u8", "s8" }, { "u16", "s16" } };
+    static const char *const bytes[2] = { "u8", "s8" }, *const halves[2] = { "u16", "s16" };
     if (size < 4)
-        put("ld.global.%s r%u, [a2+%u];\n", small[size - 1][any(2)], row(), offset);
+        put("ld.global.%s r%u, [a2+%u];\n", (size == 1 ? bytes : halves)[any(2)], row(), offset);
     else if (size == 8)
         put("ld.global%s.u64 a%u, [a2+%u];\n", any(2) ? ".nc" : "", wide(), offset);
     else if (any(2))

@@ -40,12 +40,12 @@ struct twice_memory { unsigned char *at; const unsigned char *before; size_t siz
 struct twice_launch {
     struct gpu_shape shape;
     unsigned count;
-    uint64_t arguments[4];
+    uint64_t arguments[5];
     struct twice_memory memory[2];
     bool open_after_faults;
 };
 
-enum { TWICE_MOST = 1 << 16 };
+enum { TWICE_MOST = 1 << 19 };
 struct twice_result { int error; char log[512]; unsigned char memory[2][TWICE_MOST]; };
 
 /* Standard error goes to a file while the kernel runs. */

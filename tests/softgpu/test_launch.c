@@ -3,11 +3,10 @@
 #include "softgpu_test.h"
 #include "kernels.h"
 
+#include <dlfcn.h>
+
 static CUmodule module, variables;
 static CUfunction axpy, bounded, exactly;
-
-void softgpu_hold(void);
-void softgpu_run(int here);
 
 static int load(void **state)
 {
@@ -75,6 +74,10 @@ TEST(many_in_order)
 TEST(short_kernels_run_in_the_thread_that_launches_them)
 {
     enum { TRIES = 10000, LAUNCHES = 3 };
+    void (*hold)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "softgpu_hold");
+    void (*run)(int here) = (void (*)(int))dlsym(RTLD_DEFAULT, "softgpu_run");
+    if (!hold || !run)
+        skip();                                          /* behind a server, which holds and runs by itself */
     CUdeviceptr x, y;
     CUstream s;
     float a = 1, sum;
@@ -87,11 +90,11 @@ TEST(short_kernels_run_in_the_thread_that_launches_them)
     OK(cuMemsetD32Async(y, 0, 1, s));
     void *params[] = { &x, &y, &a, &n };
     for (; !waited && rounds < TRIES; rounds++) {
-        softgpu_hold();
+        hold();
         for (int i = 0; i < LAUNCHES; i++)
             OK(cuLaunchKernel(axpy, 1, 1, 1, 32, 1, 1, 0, s, params, NULL));
         const CUresult before = cuStreamQuery(s);
-        softgpu_run(1);
+        run(1);
         waited = (before == CUDA_ERROR_NOT_READY && cuStreamQuery(s) == CUDA_SUCCESS) || chaos;
         OK(cuStreamSynchronize(s));
     }
