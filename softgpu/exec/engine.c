@@ -375,15 +375,18 @@ static enum exec_turn run_turns(struct exec_block *b, struct exec_range claimed,
     return turn;
 }
 
-/* Reports what is over, without the lock. What that gives the queue, this thread takes. */
+/* Reports what is over, without the lock. That may take long: meanwhile others take what can run. */
 static void report_unlocked(sg_engine *e, sg_grid *over)
 {
     FLYT_ASSERT_HELD(&e->lock);
     if (!over)
         return;
+    wake_for_rest(e);
+    self.takes = NULL;
     pthread_mutex_unlock(&e->lock);
     report_all(over);
     pthread_mutex_lock(&e->lock);
+    self.takes = e;
 }
 
 /* What the next grid of the kernel may expect of its blocks. A grid that was expected to be brief, and is not, is for

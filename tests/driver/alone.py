@@ -36,7 +36,7 @@ EXPORTS = {
     "libsoftgpu.so": r"cu[A-Z]\w*|flyt_environment|"
                      r"softgpu_(last_log|extent|graphs|absences|releases|shut|register_shut|capability|limits|"
                      r"adopt_memory|heap|heap_state|host_view|read|announce|look|module_place|place_heap|place_module|"
-                     r"place_object|retire_object|tell_compiled|watch)",
+                     r"place_object|retire_object|tell_compiled|watch|hold|run)",
     "libflyt-nvrtc.so": r"dlsym|dlopen|l?stat(64)?|__l?xstat(64)?|fstatat(64)?|statx|f?access(at)?|open(at)?(64)?"
                         r"|(__)?(nvrtc|nvvm|nvJitLink)\w+",
     "cricket-client.so": CUDA,
