@@ -50,7 +50,7 @@ RATES = re.compile(r"^(?:Copy|Mul|Add|Triad|Dot|Nstream) |updates per")
 # Seconds of processor time before the measurement, so that hot code is compiled, and of the measurement.
 WARM = {"openmp": 5, "off": 0.1, "on": 2.5}
 WARM_MOST = 20
-LONG = 0.8
+LONG = 4
 COMPILED = re.compile(r"^softgpu: compiled (\d+) regions in ([\d.]+) ms", re.M)
 ENDED = re.compile(r"^softgpu: the compiler ended after ([\d.]+) ms of the process's processor time; (\d+) wait", re.M)
 LIMIT = 1200
