@@ -96,7 +96,7 @@ static void find_place(struct exec_block *b)
     b->ctaid[2] = (uint32_t)(cluster / x / y) * n[2] + b->rank / n[0] / n[1];
 }
 
-/* Memory of an earlier grid becomes like that which nobody has used. */
+/* Clears the shared memory and the registers that an earlier grid has left in the block. */
 static void make_new(struct exec_block *b)
 {
     b->used = false;

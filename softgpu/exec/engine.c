@@ -112,7 +112,8 @@ static uint64_t nap_end(const struct exec_block *b)
  * waits: waking another thread takes longer than running them. An outside thread (sg_run) takes blocks of brief grids
  * only.
  *
- * takes: of this thread, the engine whose queue it looks into next; NULL while it runs a block, and in other threads.
+ * takes: of this thread, the engine whose queue it looks into next; NULL while it runs a block or reports the end of a
+ * grid, and in other threads.
  * outside: the same, of a thread that is not the engine's.
  */
 static _Thread_local struct { sg_engine *takes, *outside; bool holds; } self;
@@ -389,8 +390,8 @@ static void report_unlocked(sg_engine *e, sg_grid *over)
     self.takes = e;
 }
 
-/* What the next grid of the kernel may expect of its blocks. A grid that was expected to be brief, and is not, is for
-   all threads. */
+/* Notes how long a block of the kernel took, by which the next grid is called brief or not. If this grid was called
+   brief and takes longer, all threads run its blocks. */
 static void note_time(sg_engine *e, sg_grid *g, enum exec_turn turn, uint64_t done, uint64_t took)
 {
     FLYT_ASSERT_HELD(&e->lock);

@@ -13,7 +13,7 @@ static inline unsigned exec_warps_of_registers(const struct sg_limits *l, unsign
     return of_warp ? l->regs_per_sm / PARTS / of_warp * PARTS : 0;
 }
 
-/* What a thread of the kernel takes of an SM (describe.c). */
+/* How many registers of an SM a thread of the kernel takes (describe.c). */
 unsigned exec_registers_of_thread(const sg_kernel *);
 /* How many more blocks of that size the SM has room for. registers: of a thread. shared: bytes of a block. */
 unsigned exec_blocks_that_fit(const struct sg_limits *, const struct exec_sm *, unsigned threads, unsigned registers,

@@ -26,7 +26,8 @@ struct byte_part { exec_source at; int64_t least, most; unsigned count, smallest
 /* A line of instructions up to before `end`. mixed: loads follow stores. */
 struct byte_line { struct byte_part loads, stores; uint32_t end; bool mixed; };
 
-/* What the lanes have loaded: words of 8 bytes, or elements of 4; and the rows that they will store. */
+/* A line as values: the words of 8 bytes, or the elements of 4, that the lanes have loaded, and the rows that they will
+   store. */
 struct pieces { LLVMValueRef word[WIDE / WORD], quarter[WIDE / 4], stored[WIDE / 4]; };
 
 static bool is_load(const struct exec_insn *i)

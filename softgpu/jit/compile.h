@@ -345,7 +345,7 @@ void ranges_fits(struct compiler *, LLVMValueRef first, int64_t apart, bool sign
 LLVMValueRef ranges_thread(struct compiler *, LLVMValueRef at, unsigned axis);
 /* The place of the block in x. */
 LLVMValueRef ranges_block(struct compiler *);
-/* What is loaded never changes while the code runs. */
+/* Tells LLVM that the memory of the load never changes while the code runs. */
 void ranges_invariant(const struct compiler *, LLVMValueRef load);
 /* Once the code is written, and rows are values. */
 void ranges_answer(struct compiler *);

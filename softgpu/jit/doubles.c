@@ -94,7 +94,8 @@ static LLVMValueRef conversion(struct compiler *c, uint8_t k, LLVMValueRef bits)
     return LLVMBuildBitCast(b, x, c->row64, "");
 }
 
-/* What the type cannot hold becomes the nearest that it can, and NaN 2^31. LLVM leaves such conversions undefined. */
+/* Replaces numbers that the integer type cannot hold by the nearest that it can, and NaNs by 2^31: LLVM leaves
+   conversions of such numbers undefined. */
 static LLVMValueRef clamped(struct compiler *c, LLVMValueRef x, bool sign)
 {
     LLVMBuilderRef b = c->builder;

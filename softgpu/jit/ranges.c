@@ -148,7 +148,7 @@ static bool constant_of(LLVMValueRef v, int64_t *value)
     return true;
 }
 
-/* What has the same number, as a vector of one or as itself; NULL: v is computed. */
+/* If v only wraps another value in a vector of one element, or takes it out again: that value. Else NULL. */
 static LLVMValueRef same_as(LLVMValueRef v)
 {
     if (LLVMIsAInsertElementInst(v))
@@ -434,7 +434,8 @@ static bool prove_fits(struct ranges *r, LLVMValueRef call)
     return true;
 }
 
-/* What was needed by an answer that is no is forgotten, and so is what was found with it. */
+/* Answers the call. If the answer is no, forgets the conditions that the proof had collected, and the ranges that hold
+   only under them. */
 static LLVMValueRef answer(struct ranges *r, LLVMValueRef call, bool (*prove)(struct ranges *, LLVMValueRef))
 {
     LLVMValueRef before = r->ok;

@@ -260,7 +260,7 @@ static size_t null_param_bytes(void **extra)
     return bytes;
 }
 
-/* Launches of this thread since it has held, of which nobody has seen the end. */
+/* Whether this thread has called hold() and not yet run(), and how many kernels it has launched since. */
 static _Thread_local bool null_holds;
 static _Thread_local unsigned long null_pending;
 

@@ -30,8 +30,8 @@
 
 /* After a call that somebody waits for, the reader looks so long for its end itself: a wake-up costs as much. */
 #define READER_LINGER_NS 40000
-/* So many calls the reader serves before it gives session.lock up for a moment; and with what is short among them the
-   software GPU's threads begin only behind so many, unless the reader has run it before. */
+/* READER_BATCH: calls that the reader serves before it gives session.lock up for a moment. READER_HOLDS: calls behind
+   which it no longer keeps very short kernels for itself, but lets the software GPU's threads run them. */
 enum { SESSION_GREETING_MS = 10000, READER_BATCH = 64, READER_HOLDS = 8 };
 
 static _Atomic uint64_t session_count;
@@ -297,7 +297,8 @@ static bool reader_may(struct session *session, const struct procedure *procedur
     return procedure && procedure->quick && executor_idle(session) && !atomic_load(&session->executor.deferred_calls);
 }
 
-/* What the reader launches it runs itself, where that takes no longer than to wake a thread of the software GPU. */
+/* From here to reader_runs(), the software GPU leaves very short kernels to the reader, which launches them: to wake a
+   thread for them would take longer than to run them. */
 static void reader_holds(struct session *session)
 {
     if (session->gpu->hold)
