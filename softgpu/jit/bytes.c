@@ -59,15 +59,10 @@ static bool writes(const struct exec_insn *i, exec_source at)
     return (i->d | EXEC_BASE_FRAME) == at;
 }
 
+/* May lanes come to the instruction in another way than from the one before it? */
 static bool is_target(const struct compiler *c, uint32_t k)
 {
-    for (uint32_t from = 0; from < c->wish->count; from++) {
-        const struct exec_insn *i = &c->wish->insns[from];
-        if ((i->straight == EXEC_STRAIGHT_BRANCH || i->straight == EXEC_STRAIGHT_BRANCH_IF) &&
-            i->target == &c->wish->insns[k])
-            return true;
-    }
-    return false;
+    return c->target[k] || phase_is_for_some(c, k) || (c->places && place_block(c, k));
 }
 
 static unsigned bytes_of(const struct byte_part *p) { return (unsigned)(p->most - p->least); }

@@ -345,7 +345,7 @@ void ranges_fits(struct compiler *, LLVMValueRef first, int64_t apart, bool sign
 LLVMValueRef ranges_thread(struct compiler *, LLVMValueRef at, unsigned axis);
 /* The place of the block in x. */
 LLVMValueRef ranges_block(struct compiler *);
-/* Tells LLVM that the memory of the load never changes while the code runs. */
+/* Marks a load from memory that never changes while the code runs, so that LLVM may move it. */
 void ranges_invariant(const struct compiler *, LLVMValueRef load);
 /* Once the code is written, and rows are values. */
 void ranges_answer(struct compiler *);
@@ -359,7 +359,7 @@ void places_begin(struct compiler *);
    place has its turn. body: the block of the place's instruction. */
 void places_arrive(struct compiler *, uint32_t place, LLVMBasicBlockRef body);
 /* The block where lanes arrive at the instruction; NULL: it is no place. */
-LLVMBasicBlockRef place_block(struct compiler *, uint32_t k);
+LLVMBasicBlockRef place_block(const struct compiler *, uint32_t k);
 /* The block of the first place behind the instruction. */
 LLVMBasicBlockRef place_behind(struct compiler *, uint32_t k);
 /* Lanes wait at a place. */

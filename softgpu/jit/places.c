@@ -86,7 +86,7 @@ void places_arrive(struct compiler *c, uint32_t place, LLVMBasicBlockRef body)
     }
 }
 
-LLVMBasicBlockRef place_block(struct compiler *c, uint32_t k)
+LLVMBasicBlockRef place_block(const struct compiler *c, uint32_t k)
 {
     for (uint32_t place = 0; place < c->places->count; place++)
         if (c->places->at[place] == k)
