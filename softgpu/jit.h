@@ -31,12 +31,13 @@ struct sg_jit_region;
 /* For a warp with 32 active lanes: the instruction to go on at; NULL: as behind a handler, the warp says where.
    For some lanes, which wait at places of the region: NULL. Then pc and mask are those of the lanes to go on with, and
    the others wait. */
-typedef const struct exec_insn *sg_jit_code(struct exec_warp *);
+typedef const struct exec_insn *sg_jit_code(struct exec_warp *, const struct exec_insn *head);
 /* For a block, whose warps from `first` to before `end` are full, and begin. Returns the first that has not come to its
    end, but stands before w->pc, or has failed; `end`: there is none. Then the block becomes the next one in x, up to
    `more` times, of which warps from 0 to before `end` begin; its ctaid says where that ends. With phases, exec_phases
    says where warps begin, and then where they are: `end` if no warp can go on without the machine; more is not used. */
-typedef uint64_t sg_jit_whole(struct exec_block *, uint64_t first, uint64_t end, uint64_t more);
+typedef uint64_t sg_jit_whole(struct exec_block *, uint64_t first, uint64_t end, uint64_t more,
+                              const struct exec_insn *head);
 
 /* Numbers of instructions, ascending. */
 enum { SG_JIT_PLACES = 256 };
@@ -65,10 +66,17 @@ struct sg_jit_wish {
     bool (*step)(struct exec_warp *, const struct exec_insn *, uint32_t lanes);
 };
 
+/* Where the code is from: it was compiled; the process had it, for another copy of the kernel; the store had it. */
+enum sg_jit_source { SG_JIT_MADE, SG_JIT_SHARED, SG_JIT_STORED, SG_JIT_SOURCES };
+struct sg_jit_made { sg_jit_code *code; enum sg_jit_source source; };
+
 /* Thread-safe. NULL: it cannot be, and why says the reason, which begins with SG_JIT_DEFECT if it is the compiler's. */
 #define SG_JIT_DEFECT "a defect of the compiler: "
-typedef struct sg_jit_region *sg_jit_compile(const struct sg_jit_wish *, sg_jit_code **, char *why, size_t size);
+typedef struct sg_jit_region *sg_jit_compile(const struct sg_jit_wish *, struct sg_jit_made *, char *why, size_t size);
 typedef void sg_jit_free(struct sg_jit_region *);
+/* Before anything is compiled: compiled code is kept in this folder, and found there. false: it is not, and why says
+   the reason. */
+typedef bool sg_jit_keep(const char *folder, char *why, size_t size);
 
 /* The one symbol that the library exports. build: EXEC_JIT_BUILD of the library, whose offsets into the
    machine's structures must be those of this machine. */
@@ -76,6 +84,7 @@ struct sg_jit {
     uint64_t build;
     sg_jit_compile *compile;
     sg_jit_free *free;
+    sg_jit_keep *keep;
 };
 #define SG_JIT_SYMBOL "softgpu_jit"
 

@@ -48,7 +48,7 @@ static bool inherited(const char *variable)
                                             "FLYT_LOG=", "FLYT_PERF=", "FLYT_SILENCE=",
         "CUDA_", "NVIDIA_", "ASAN_OPTIONS=", "LSAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS=", NULL };
     static const char *const ours[] = { "FLYT_SOFTGPU_SMS=", "FLYT_SOFTGPU_MEMORY=", "FLYT_SOFTGPU_DEVICES=",
-                                        "FLYT_SOFTGPU_CARD=", "FLYT_SOFTGPU_CARD_",
+                                        "FLYT_SOFTGPU_CARD=", "FLYT_SOFTGPU_CARD_", "FLYT_SOFTGPU_CACHE=",
         "CUDA_VISIBLE_DEVICES=", "CUDA_MPS_", NULL };
     for (int i = 0; ours[i]; i++)
         if (strncmp(variable, ours[i], strlen(ours[i])) == 0)
@@ -98,6 +98,7 @@ static void make_environment(const struct node_server *server, const struct node
         add_word(words, "FLYT_LOG=%s", node_log_words[server->node->config->log_level]);
     add_word(words, "TMPDIR=%s", folder);
     add_word(words, "HOME=%s", folder);
+    add_word(words, "FLYT_SOFTGPU_CACHE=off"); /* the tenant could write code there that its server runs */
     add_word(words, "FLYT_CLEAR_MEMORY=%s", node_clear_words[server->node->config->clear]);
     add_word(words, "FLYT_TENANT_HOST_MEMORY=%llu", (unsigned long long)node_host_memory(server->node->config));
     add_word(words, "FLYT_TENANT_MEMORY=%llu", (unsigned long long)server->memory);

@@ -33,7 +33,7 @@ static struct {
     pthread_cond_t changed;
     struct exec_compiled *queue, **queue_end;
     bool thread, busy;
-    uint64_t regions, refused, defects, nanoseconds;
+    uint64_t regions[SG_JIT_SOURCES], refused, defects, nanoseconds;
     uint64_t last;                    /* the process's processor time when the last region was compiled */
 } jit = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
@@ -43,7 +43,11 @@ void exec_jit_tell(void (*say)(const char *))
     if (!exec_callbacks_counted)
         return;
     snprintf(line, sizeof line, "softgpu: compiled %llu regions in %.1f ms of processor time, refused %llu",
-             (unsigned long long)jit.regions, (double)jit.nanoseconds / 1e6, (unsigned long long)jit.refused);
+             (unsigned long long)jit.regions[SG_JIT_MADE], (double)jit.nanoseconds / 1e6,
+             (unsigned long long)jit.refused);
+    say(line);
+    snprintf(line, sizeof line, "softgpu: %llu regions had code on disk, %llu in another copy of their kernel",
+             (unsigned long long)jit.regions[SG_JIT_STORED], (unsigned long long)jit.regions[SG_JIT_SHARED]);
     say(line);
     pthread_mutex_lock(&jit.lock);
     unsigned waiting = jit.busy;
@@ -72,6 +76,27 @@ static void *open_library(void)
             return dlopen(path, RTLD_NOW | RTLD_LOCAL);
     }
     return dlopen("libsoftgpu-jit.so", RTLD_NOW | RTLD_LOCAL);
+}
+
+/* The user's folder for what can be made again. false: there is none. */
+static bool find_folder(char *path, size_t size)
+{
+    const char *caches = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+    if (caches && *caches == '/')
+        return snprintf(path, size, "%s/flyt/softgpu", caches) < (int)size;
+    return home && *home == '/' && snprintf(path, size, "%s/.cache/flyt/softgpu", home) < (int)size;
+}
+
+/* Compiled code is kept where FLYT_SOFTGPU_CACHE says, else in that folder, if it can be. */
+static void keep_code(void)
+{
+    const char *wish = secure_getenv("FLYT_SOFTGPU_CACHE");
+    char path[PATH_MAX], why[PATH_MAX + 128];
+    if (wish && *wish) {
+        if (strcmp(wish, "off") && !jit.library->keep(wish, why, sizeof why))
+            log_warning("FLYT_SOFTGPU_CACHE: compiled code is not kept: %s", why);
+    } else if (find_folder(path, sizeof path) && !jit.library->keep(path, why, sizeof why))
+        log_debug("softgpu: compiled code is not kept: %s", why);
 }
 
 static void start(void)
@@ -104,6 +129,7 @@ static void start(void)
     jit.library = found;
     jit.queue_end = &jit.queue;
     jit.mode = mode;
+    keep_code();
     jit.whole = !whole || strcmp(whole, "off");
     exec_callbacks_counted = stats && !strcmp(stats, "1");
     if (exec_callbacks_counted)
@@ -155,7 +181,7 @@ static void compile(struct exec_compiled *x)
                                       .near = exec_parted_near,
                                       .step = exec_parted_step };
     char why[256] = "";
-    sg_jit_code *code = NULL;
+    struct sg_jit_made code = { .code = NULL };
     uint64_t begun = now(CLOCK_THREAD_CPUTIME_ID);
     struct sg_jit_region *made = jit.library->compile(&wish, &code, why, sizeof why);
     const bool defect = !made && !strncmp(why, SG_JIT_DEFECT, strlen(SG_JIT_DEFECT));
@@ -166,11 +192,11 @@ static void compile(struct exec_compiled *x)
     pthread_mutex_lock(&jit.lock);
     jit.nanoseconds += now(CLOCK_THREAD_CPUTIME_ID) - begun;
     jit.last = now(CLOCK_PROCESS_CPUTIME_ID);
-    *(made ? &jit.regions : &jit.refused) += 1;
+    *(made ? &jit.regions[code.source] : &jit.refused) += 1;
     jit.defects += defect;
     x->made = made;
     x->compiling = jit.busy = false;
-    atomic_store_explicit(&x->code, code, memory_order_release);
+    atomic_store_explicit(&x->code, code.code, memory_order_release);
     pthread_cond_broadcast(&jit.changed);
     pthread_mutex_unlock(&jit.lock);
 }

@@ -6,7 +6,7 @@
  * where FLYT_SOFTGPU_JIT asks for it. straight.c counts how often a full warp comes by, and enters the code once there
  * is some. Some lanes have code of their own, which goes on where lanes part (softgpu/jit.h). FLYT_SOFTGPU_JIT=on
  * compiles in a thread of its own what is run often; `always` compiles at once what is run for the first time, for
- * tests.
+ * tests. What was compiled is kept on disk for the next process (softgpu/jit/store.h), where FLYT_SOFTGPU_CACHE says.
  */
 #ifndef SOFTGPU_EXEC_JIT_H
 #define SOFTGPU_EXEC_JIT_H

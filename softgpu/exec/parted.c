@@ -73,7 +73,7 @@ void exec_parted_run(struct exec_warp *w, const struct exec_region *r, sg_jit_co
     w->region = r;
     w->united = false;
     w->stop = NULL;
-    code(w);
+    code(w, &r->function->insns[r->head]);
     if (!w->block->failed)
         add_groups(w);
     forget(w);

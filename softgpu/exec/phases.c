@@ -88,7 +88,7 @@ static void run(struct exec_block *b, sg_jit_whole *code)
     struct exec_phases *p = &b->phases;
     p->budget = (int32_t)b->warp_count * TURN + EXEC_PHASE_LEAST;
     while (!exec_block_must_end(b)) {
-        const uint32_t k = (uint32_t)code(b, 0, b->warp_count, 0);
+        const uint32_t k = (uint32_t)code(b, 0, b->warp_count, 0, b->grid->entry->insns);
         if (k < b->warp_count) {
             set_all_up(b, k);
             return;

@@ -233,7 +233,7 @@ static void straight(struct exec_warp *w, const struct exec_insn *i)
                 break;
             const struct exec_insn *head = i;
             w->interpreted += (uint64_t)(i - from);
-            i = code(w);
+            i = code(w, i);
             if (!i || exec_region_part(w, head, i))
                 return;
             from = i--;

@@ -234,7 +234,7 @@ bool exec_warp_run_through(struct exec_warp *w)
     if (!code || w->alive != UINT32_MAX)
         return false;
     begin(w);
-    i = code(w);
+    i = code(w, i);
     exec_instructions_add(w);
     if (i && i->known == EXEC_STRAIGHT_END) {
         exec_warp_end(w);

@@ -90,6 +90,7 @@ static uint64_t blocks_behind(const struct exec_block *b, uint32_t full)
 uint32_t exec_whole_run(struct exec_block *b, uint32_t *started)
 {
     sg_jit_whole *code = exec_region_whole(b->grid->whole, b->grid->entry, b->warps[0].in_line);
+    const struct exec_insn *entry = b->grid->entry->insns;
     const uint32_t full = b->grid->threads_per_block / SG_LANES;
     *started = 0;
     if (!code || !exec_whole_ready(b))
@@ -98,7 +99,7 @@ uint32_t exec_whole_run(struct exec_block *b, uint32_t *started)
     for (;; i++) {
         const uint32_t place = b->ctaid[0];
         uint32_t first = i;
-        i = first < full ? (uint32_t)code(b, first, full, blocks_behind(b, full)) : full;
+        i = first < full ? (uint32_t)code(b, first, full, blocks_behind(b, full), entry) : full;
         go_on(b, b->ctaid[0] - place);
         first = b->ctaid[0] == place ? first : 0;
         b->live_threads -= (i - first) * SG_LANES;

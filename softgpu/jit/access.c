@@ -127,10 +127,8 @@ static void move_window(struct compiler *c, LLVMValueRef place)
 {
     LLVMTypeRef types[2] = { c->i64, c->i64 },
                 type = LLVMFunctionType(LLVMVoidTypeInContext(c->context), types, 2, false);
-    LLVMValueRef arguments[2] = { c->warp, place },
-                 f = LLVMBuildIntToPtr(c->builder, constant_64(c, (uintptr_t)c->wish->near), LLVMPointerType(type, 0),
-                                       "");
-    LLVMBuildCall2(c->builder, type, f, arguments, 2, "");
+    LLVMValueRef arguments[2] = { c->warp, place };
+    call_machine(c, type, MACHINE(c->wish->near), arguments);
 }
 
 void go_on_inside(struct compiler *c, LLVMValueRef usual, struct window_place *p, unsigned count, unsigned bytes,

@@ -37,6 +37,19 @@ LLVMValueRef address_of(struct compiler *c, LLVMValueRef base, uint64_t offset)
     return LLVMBuildAdd(c->builder, base, constant_64(c, offset), "");
 }
 
+LLVMValueRef insn_address(struct compiler *c, uint32_t k)
+{
+    const int64_t apart = (int64_t)k - (int64_t)c->wish->head;
+    return address_of(c, c->head, (uint64_t)apart * sizeof(struct exec_insn));
+}
+
+LLVMValueRef call_machine(struct compiler *c, LLVMTypeRef type, uintptr_t function, LLVMValueRef *arguments)
+{
+    LLVMValueRef apart = constant_64(c, function - (uintptr_t)c->wish->step),
+                 at = LLVMConstIntToPtr(LLVMConstAdd(c->machine, apart), LLVMPointerType(type, 0));
+    return LLVMBuildCall2(c->builder, type, at, arguments, LLVMCountParamTypes(type), "");
+}
+
 static LLVMValueRef pointer(struct compiler *c, LLVMTypeRef type, LLVMValueRef address)
 {
     return LLVMBuildIntToPtr(c->builder, address, LLVMPointerType(type, 0), "");
@@ -77,6 +90,7 @@ void branch_mostly(struct compiler *c, LLVMValueRef condition, LLVMBasicBlockRef
 
 void build_begin(struct compiler *c)
 {
+    c->machine = LLVMConstPtrToInt(LLVMAddGlobal(c->module, c->i8, MACHINE_SYMBOL), c->i64);
     LLVMValueRef weights[3] = { LLVMMDStringInContext(c->context, "branch_weights", strlen("branch_weights")),
                                 constant_32(c, 2000), constant_32(c, 1) };
     c->rare = LLVMMDNodeInContext(c->context, weights, 3);

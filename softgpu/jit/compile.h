@@ -5,6 +5,7 @@
  *   ranges.c      checks that hold for all warps of a block, and are made once
  *   phases.c      and where there are barriers, the phases between them
  *   library.c     LLVM itself: optimising, machine code in memory that is never writable and executable at once
+ *   store.c       machine code on disk, for the next process
  *   region.c      which instructions belong to a region
  *   rows.c        registers of the warp as values of 32 lanes
  *   live.c        which of them the function still reads from where on
@@ -141,6 +142,8 @@ struct compiler {
     LLVMBuilderRef builder;
     LLVMValueRef function;
     LLVMValueRef warp, frame, block;  /* addresses of the structures, and of the frame's rows */
+    LLVMValueRef head;                /* the address of the region's first instruction */
+    LLVMValueRef machine;             /* the address of the machine's function `step` */
     LLVMTypeRef i1, i8, i32, i64, row32, row64, lanes, floats, step_type;
     LLVMBasicBlockRef *blocks;        /* per instruction of the region */
     LLVMBasicBlockRef *leaves;        /* per instruction that the region goes on to outside; NULL: not yet made */
@@ -397,6 +400,13 @@ void branch_mostly(struct compiler *, LLVMValueRef condition, LLVMBasicBlockRef 
 LLVMValueRef constant_32(const struct compiler *, uint64_t);
 LLVMValueRef constant_64(const struct compiler *, uint64_t);
 LLVMValueRef address_of(struct compiler *, LLVMValueRef base, uint64_t offset);
+/* The address of an instruction of the function. */
+LLVMValueRef insn_address(struct compiler *, uint32_t k);
+/* Calls a function of the machine. The code has no address in it, but how far the function is from `step`: it runs in
+   each process that has the same build of the machine. */
+LLVMValueRef call_machine(struct compiler *, LLVMTypeRef, uintptr_t function, LLVMValueRef *arguments);
+#define MACHINE(function) ((uintptr_t)(function))
+#define MACHINE_SYMBOL "machine"
 LLVMValueRef load_from(struct compiler *, LLVMTypeRef, LLVMValueRef address, unsigned align);
 LLVMValueRef store_to(struct compiler *, LLVMValueRef value, LLVMValueRef address, unsigned align);
 /* Goes on in `behind` for no lane, in what is written next for all, in `rare` for some. */

@@ -6,7 +6,7 @@
 /* The lanes that run stand before the instruction. */
 static void put_place(struct compiler *c, uint32_t k)
 {
-    LLVMValueRef pc = constant_64(c, (uintptr_t)&c->wish->insns[k]);
+    LLVMValueRef pc = insn_address(c, k);
     store_to(c, pc, address_of(c, c->warp, offsetof(struct exec_warp, pc)), 8);
     if (c->places)
         store_to(c, active_lanes(c), address_of(c, c->warp, offsetof(struct exec_warp, mask)), 4);
@@ -37,7 +37,7 @@ static LLVMBasicBlockRef leave_to(struct compiler *c, uint32_t k)
     if (c->wish->whole)
         whole_return(c);
     else
-        LLVMBuildRet(c->builder, constant_64(c, c->places ? 0 : (uintptr_t)&c->wish->insns[k]));
+        LLVMBuildRet(c->builder, c->places ? constant_64(c, 0) : insn_address(c, k));
     LLVMPositionBuilderAtEnd(c->builder, here);
     return leave;
 }
@@ -79,7 +79,7 @@ static void take(struct compiler *c, const struct exec_insn *i)
     branch_mostly(c, LLVMBuildICmp(b, LLVMIntSGT, left, constant_32(c, 0), ""), target, spent);
     LLVMPositionBuilderAtEnd(b, spent);
     put_place(c, to);
-    store_to(c, constant_64(c, (uintptr_t)i->target), address_of(c, c->warp, offsetof(struct exec_warp, stop)), 8);
+    store_to(c, insn_address(c, to), address_of(c, c->warp, offsetof(struct exec_warp, stop)), 8);
     rows_end(c, to);
     LLVMBuildRet(b, constant_64(c, 0));
 }
@@ -402,8 +402,10 @@ static void begin(struct compiler *c, const char *name)
 {
     LLVMTypeRef step[3] = { c->i64, c->i64, c->i32 };
     c->step_type = LLVMFunctionType(c->i8, step, 3, false);
-    LLVMTypeRef whole[4] = { c->i64, c->i64, c->i64, c->i64 };
-    c->function = LLVMAddFunction(c->module, name, LLVMFunctionType(c->i64, whole, c->wish->whole ? 4 : 1, false));
+    LLVMTypeRef types[5] = { c->i64, c->i64, c->i64, c->i64, c->i64 };
+    const unsigned count = c->wish->whole ? 5 : 2;
+    c->function = LLVMAddFunction(c->module, name, LLVMFunctionType(c->i64, types, count, false));
+    c->head = LLVMGetParam(c->function, count - 1);
     build_begin(c);
     LLVMPositionBuilderAtEnd(c->builder, block_new(c, "begin"));
     if (c->wish->whole) {

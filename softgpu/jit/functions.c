@@ -64,9 +64,8 @@ static void call(struct compiler *c, const struct exec_insn *i, unsigned writes)
 {
     set_operands(c, i, writes);
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->context), &c->i64, 1, false);
-    LLVMValueRef function = LLVMBuildIntToPtr(c->builder, constant_64(c, (uintptr_t)i->alu), LLVMPointerType(type, 0),
-                                              ""), rows = address(c, c->call_rows, 0);
-    LLVMBuildCall2(c->builder, type, function, &rows, 1, "");
+    LLVMValueRef rows = address(c, c->call_rows, 0);
+    call_machine(c, type, MACHINE(i->alu), &rows);
 }
 
 static LLVMValueRef result(struct compiler *c, LLVMTypeRef type)

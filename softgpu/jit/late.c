@@ -207,19 +207,17 @@ static void put_rows(struct compiler *c)
 static void do_again(struct compiler *c, uint32_t end)
 {
     LLVMBuilderRef b = c->builder;
-    const struct exec_insn *insns = c->wish->insns;
     LLVMBasicBlockRef from = LLVMGetInsertBlock(b), loop = block_new(c, "again"), done = block_new(c, "done");
+    LLVMValueRef first = insn_address(c, c->late.first), last = insn_address(c, end);
     LLVMBuildBr(b, loop);
     LLVMPositionBuilderAtEnd(b, loop);
-    LLVMValueRef at = LLVMBuildPhi(b, c->i64, ""), first = constant_64(c, (uintptr_t)&insns[c->late.first]);
-    LLVMValueRef arguments[3] = { c->warp, at, c->places ? active_lanes(c) : constant_32(c, UINT32_MAX) },
-                 step = LLVMBuildIntToPtr(b, constant_64(c, (uintptr_t)c->wish->step),
-                                          LLVMPointerType(c->step_type, 0), "");
-    LLVMBuildCall2(b, c->step_type, step, arguments, 3, "");
-    LLVMValueRef next = address_of(c, at, sizeof *insns);
+    LLVMValueRef at = LLVMBuildPhi(b, c->i64, "");
+    LLVMValueRef arguments[3] = { c->warp, at, c->places ? active_lanes(c) : constant_32(c, UINT32_MAX) };
+    call_machine(c, c->step_type, MACHINE(c->wish->step), arguments);
+    LLVMValueRef next = address_of(c, at, sizeof(struct exec_insn));
     LLVMAddIncoming(at, &first, &from, 1);
     LLVMAddIncoming(at, &next, &loop, 1);
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, next, constant_64(c, (uintptr_t)&insns[end]), ""), done, loop);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, next, last, ""), done, loop);
     LLVMPositionBuilderAtEnd(b, done);
 }
 

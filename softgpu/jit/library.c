@@ -1,23 +1,35 @@
 /*
  * library.c: regions become machine code by LLVM (its C API, only calls that versions 14 to 19 share).
  *
- * One LLJIT for the process. Each region is a module with a resource tracker of its own, so that its memory goes when
- * its kernel does. LLVM writes code into memory that cannot be executed and then makes it executable and read-only.
+ * One LLJIT for the process. The code of a region is an object file with one function and a resource tracker of its
+ * own, so that its memory goes when the last kernel that has it does. LLVM writes code into memory that cannot be
+ * executed and then makes it executable and read-only.
+ *
+ * The code has no address in it but that of one function of the machine, which is a symbol. So what has been made once
+ * serves each copy of the kernel in this process, and lies on disk for the next one (store.h). Its key is made of
+ * LLVM's instructions before they are optimised, and of all that says what becomes of them: whoever asks has always
+ * written these instructions first, and code that was made from others has another key.
  */
 #include "softgpu/jit/compile.h"
 
 #include <llvm-c/Analysis.h>
+#include <llvm-c/BitWriter.h>
 #include <llvm-c/Error.h>
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
+#include <link.h>
+#include <llvm/Config/llvm-config.h>
+#include <openssl/sha.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "softgpu/exec/jit.h"
+#include "softgpu/jit/store.h"
 
 /* mem2reg makes vector registers of rows; the rest takes out what the walk over instructions repeats. */
 static const char first_passes[] = "mem2reg,early-cse",
@@ -27,14 +39,24 @@ static const char first_passes[] = "mem2reg,early-cse",
 /* Instructions of a function: each region looks at all of them, to learn which registers are still read. */
 enum { FUNCTION_MOST = 10000 };
 
-struct sg_jit_region { LLVMOrcResourceTrackerRef tracker; };
+enum { BUCKETS = 256, SYMBOL_SIZE = 2 * STORE_KEY + 3 };
+
+/* The code of a key, for all regions that have asked for it. */
+struct sg_jit_region {
+    uint8_t key[STORE_KEY];
+    unsigned users;
+    LLVMOrcResourceTrackerRef tracker;
+    sg_jit_code *code;
+    struct sg_jit_region *next;       /* in the bucket */
+};
 
 static struct {
     LLVMOrcLLJITRef lljit;
-    LLVMTargetMachineRef machine;     /* for the passes */
-    pthread_mutex_t lock;             /* of all: an LLJIT without threads compiles one module at a time */
+    LLVMTargetMachineRef machine;
+    pthread_mutex_t lock;             /* of all: an LLJIT without threads takes one module at a time */
     bool tried;
-    unsigned names;
+    uint8_t build[STORE_KEY];         /* of this library: half of the key */
+    struct sg_jit_region *bucket[BUCKETS]; /* by the first byte of the key */
     char why[256];
 } library = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -62,16 +84,65 @@ static LLVMTargetMachineRef machine_new(bool avx512)
     return machine;
 }
 
+/* What a linker notes about an object that it makes, which has its build ID. */
+struct notes { const void *inside; const void *bytes; size_t size; };
+
+/* Of the object in which `inside` is. */
+static int find_notes(struct dl_phdr_info *object, size_t size, void *found)
+{
+    struct notes *n = found;
+    bool here = false;
+    (void)size;
+    for (unsigned k = 0; k < object->dlpi_phnum; k++) {
+        const ElfW(Phdr) *p = &object->dlpi_phdr[k];
+        here = here || (p->p_type == PT_LOAD && (uintptr_t)n->inside - (object->dlpi_addr + p->p_vaddr) < p->p_memsz);
+    }
+    for (unsigned k = 0; here && k < object->dlpi_phnum; k++) {
+        const ElfW(Phdr) *p = &object->dlpi_phdr[k];
+        if (p->p_type == PT_NOTE && !n->size) {
+            n->bytes = (const void *)(object->dlpi_addr + p->p_vaddr);
+            n->size = p->p_memsz;
+        }
+    }
+    return here;
+}
+
+/* Adds what the object is to the sum. */
+static void add_object(const void *inside, uint8_t sum[STORE_KEY])
+{
+    uint8_t both[2 * STORE_KEY];
+    struct notes n = { .inside = inside };
+    dl_iterate_phdr(find_notes, &n);
+    memcpy(both, sum, STORE_KEY);
+    SHA256(n.bytes, n.size, both + STORE_KEY);
+    SHA256(both, sizeof both, sum);
+}
+
+/* The code's one symbol: the function of the machine from which it counts. */
+static bool define_machine(const void *machine)
+{
+    __typeof__(*(LLVMOrcCSymbolMapPairs)NULL) symbol = { /* LLVM 14 has another name for it than later versions */
+        .Name = LLVMOrcLLJITMangleAndIntern(library.lljit, MACHINE_SYMBOL),
+        .Sym = { .Address = (uintptr_t)machine, .Flags = { .GenericFlags = LLVMJITSymbolGenericFlagsExported } }
+    };
+    LLVMOrcMaterializationUnitRef unit = LLVMOrcAbsoluteSymbols(&symbol, 1);
+    if (!failed(LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(library.lljit), unit), library.why,
+                sizeof library.why))
+        return true;
+    LLVMOrcDisposeMaterializationUnit(unit);
+    return false;
+}
+
 /* For the level that the first region asks for: the process has one. */
-static void start(bool avx512)
+static void start(const struct sg_jit_wish *wish)
 {
     library.tried = true;
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
-    LLVMTargetMachineRef machine = machine_new(avx512);
-    library.machine = machine_new(avx512);
+    LLVMTargetMachineRef machine = machine_new(wish->avx512);
+    library.machine = machine_new(wish->avx512);
     if (!machine || !library.machine) {
         snprintf(library.why, sizeof library.why, "LLVM knows no machine for this processor");
         return;
@@ -79,8 +150,12 @@ static void start(bool avx512)
     LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
     LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(builder,
                                                   LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(machine));
-    if (failed(LLVMOrcCreateLLJIT(&library.lljit, builder), library.why, sizeof library.why))
+    if (failed(LLVMOrcCreateLLJIT(&library.lljit, builder), library.why, sizeof library.why) ||
+        !define_machine((const void *)(uintptr_t)wish->step))
         library.lljit = NULL;
+    library.build[0] = wish->avx512;
+    add_object(&library, library.build);
+    add_object((const void *)(uintptr_t)LLVMVerifyModule, library.build);
 }
 
 static void types(struct compiler *c)
@@ -120,15 +195,15 @@ static bool optimise(struct compiler *c, char *why, size_t size)
     return !bad;
 }
 
-/* The module in a form that LLVM can take over. */
-static bool make_module(struct compiler *c, const char *name, char *why, size_t size)
+/* LLVM's instructions as the walk over the region writes them. */
+static bool make_module(struct compiler *c, char *why, size_t size)
 {
-    c->module = LLVMModuleCreateWithNameInContext(name, c->context);
+    c->module = LLVMModuleCreateWithNameInContext("region", c->context);
     LLVMSetDataLayout(c->module, LLVMOrcLLJITGetDataLayoutStr(library.lljit));
     LLVMSetTarget(c->module, LLVMOrcLLJITGetTripleString(library.lljit));
     c->builder = LLVMCreateBuilderInContext(c->context);
     types(c);
-    bool done = emit_region(c, name), refused = c->wish->whole && c->whole.refused;
+    bool done = emit_region(c, "region"), refused = c->wish->whole && c->whole.refused;
     LLVMDisposeBuilder(c->builder);
     if (!done || refused) {
         snprintf(why, size, "%s", refused ? "an instruction that code for whole blocks lacks" : "no host memory");
@@ -138,54 +213,119 @@ static bool make_module(struct compiler *c, const char *name, char *why, size_t 
         attribute(c, "prefer-vector-width", "512");
         attribute(c, "min-legal-vector-width", "512");
     }
-    return optimise(c, why, size);
+    return true;
 }
 
-/* Takes the module over in any case. */
-static struct sg_jit_region *hand_over(struct compiler *c, LLVMOrcThreadSafeContextRef context, const char *name,
-                                       sg_jit_code **code, char *why, size_t size)
+static void make_key(const struct compiler *c, uint8_t key[STORE_KEY])
 {
-    LLVMOrcThreadSafeModuleRef module = LLVMOrcCreateNewThreadSafeModule(c->module, context);
-    LLVMOrcExecutorAddress address = 0;
-    struct sg_jit_region *r = malloc(sizeof *r);
-    if (!r) {
-        LLVMOrcDisposeThreadSafeModule(module);
-        snprintf(why, size, "no host memory");
+    uint8_t both[2 * STORE_KEY];
+    LLVMMemoryBufferRef instructions = LLVMWriteBitcodeToMemoryBuffer(c->module);
+    memcpy(both, library.build, STORE_KEY);
+    SHA256((const void *)LLVMGetBufferStart(instructions), LLVMGetBufferSize(instructions), both + STORE_KEY);
+    SHA256(both, sizeof both, key);
+    LLVMDisposeMemoryBuffer(instructions);
+}
+
+static void symbol_of(const uint8_t *key, char symbol[SYMBOL_SIZE])
+{
+    symbol[0] = 'r';
+    for (unsigned k = 0; k < STORE_KEY; k++)
+        snprintf(symbol + 1 + 2 * k, 3, "%02x", key[k]);
+}
+
+/* The object file of the module, whose function has that symbol; NULL: why says the reason. */
+static LLVMMemoryBufferRef make_object(struct compiler *c, const char *symbol, char *why, size_t size)
+{
+    LLVMMemoryBufferRef object = NULL;
+    char *message = NULL;
+    LLVMSetValueName2(c->function, symbol, strlen(symbol));
+    if (!optimise(c, why, size))
         return NULL;
-    }
-    r->tracker = LLVMOrcJITDylibCreateResourceTracker(LLVMOrcLLJITGetMainJITDylib(library.lljit));
-    if (failed(LLVMOrcLLJITAddLLVMIRModuleWithRT(library.lljit, r->tracker, module), why, size)) {
-        LLVMOrcDisposeThreadSafeModule(module);
-        LLVMOrcReleaseResourceTracker(r->tracker);
-        free(r);
-        return NULL;
-    }
-    if (!failed(LLVMOrcLLJITLookup(library.lljit, &address, name), why, size)) {
-        *code = (sg_jit_code *)(uintptr_t)address;
-        return r;
-    }
-    LLVMConsumeError(LLVMOrcResourceTrackerRemove(r->tracker));
-    LLVMOrcReleaseResourceTracker(r->tracker);
-    free(r);
+    if (!LLVMTargetMachineEmitToMemoryBuffer(library.machine, c->module, LLVMObjectFile, &message, &object))
+        return object;
+    snprintf(why, size, "%s", message);
+    LLVMDisposeMessage(message);
     return NULL;
 }
 
-static struct sg_jit_region *compile_with(struct compiler *c, sg_jit_code **code, char *why, size_t size)
+/* Takes the object over in any case. false: why says the reason. */
+static bool load(struct sg_jit_region *r, LLVMMemoryBufferRef object, const char *symbol, char *why, size_t size)
 {
-    char name[32];
-    struct sg_jit_region *r = NULL;
-    LLVMOrcThreadSafeContextRef context = LLVMOrcCreateNewThreadSafeContext();
-    c->context = LLVMOrcThreadSafeContextGetContext(context);
-    snprintf(name, sizeof name, "region%u", library.names++);
-    if (make_module(c, name, why, size))
-        r = hand_over(c, context, name, code, why, size);
-    else
-        LLVMDisposeModule(c->module);
-    LLVMOrcDisposeThreadSafeContext(context);
+    LLVMOrcExecutorAddress address = 0;
+    r->tracker = LLVMOrcJITDylibCreateResourceTracker(LLVMOrcLLJITGetMainJITDylib(library.lljit));
+    if (!failed(LLVMOrcLLJITAddObjectFileWithRT(library.lljit, r->tracker, object), why, size) &&
+        !failed(LLVMOrcLLJITLookup(library.lljit, &address, symbol), why, size)) {
+        r->code = (sg_jit_code *)(uintptr_t)address;
+        return true;
+    }
+    LLVMConsumeError(LLVMOrcResourceTrackerRemove(r->tracker));
+    LLVMOrcReleaseResourceTracker(r->tracker);
+    return false;
+}
+
+static bool load_stored(struct sg_jit_region *r, const char *symbol)
+{
+    char why[256];
+    size_t size;
+    void *code = store_read(r->key, &size);
+    if (!code)
+        return false;
+    LLVMMemoryBufferRef object = LLVMCreateMemoryBufferWithMemoryRangeCopy(code, size, symbol);
+    free(code);
+    const bool loaded = load(r, object, symbol, why, sizeof why);
+    if (!loaded)
+        store_remove(r->key);
+    return loaded;
+}
+
+static bool load_made(struct compiler *c, struct sg_jit_region *r, const char *symbol, char *why, size_t size)
+{
+    LLVMMemoryBufferRef object = make_object(c, symbol, why, size);
+    if (!object)
+        return false;
+    store_write(r->key, LLVMGetBufferStart(object), LLVMGetBufferSize(object));
+    return load(r, object, symbol, why, size);
+}
+
+/* The code of the module, which this process may have already, or the store. */
+static struct sg_jit_region *find(struct compiler *c, enum sg_jit_source *source, char *why, size_t size)
+{
+    uint8_t key[STORE_KEY];
+    char symbol[SYMBOL_SIZE];
+    make_key(c, key);
+    struct sg_jit_region **bucket = &library.bucket[key[0]], *r = *bucket;
+    while (r && memcmp(r->key, key, sizeof key))
+        r = r->next;
+    if (r) {
+        r->users++;
+        *source = SG_JIT_SHARED;
+        return r;
+    }
+    if (!(r = malloc(sizeof *r))) {
+        snprintf(why, size, "no host memory");
+        return NULL;
+    }
+    *r = (struct sg_jit_region){ .users = 1, .next = *bucket };
+    memcpy(r->key, key, sizeof key);
+    symbol_of(key, symbol);
+    *source = load_stored(r, symbol) ? SG_JIT_STORED : SG_JIT_MADE;
+    if (*source == SG_JIT_MADE && !load_made(c, r, symbol, why, size)) {
+        free(r);
+        return NULL;
+    }
+    return *bucket = r;
+}
+
+static struct sg_jit_region *compile_with(struct compiler *c, enum sg_jit_source *source, char *why, size_t size)
+{
+    c->context = LLVMContextCreate();
+    struct sg_jit_region *r = make_module(c, why, size) ? find(c, source, why, size) : NULL;
+    LLVMDisposeModule(c->module);
+    LLVMContextDispose(c->context);
     return r;
 }
 
-static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code **code, char *why, size_t size)
+static struct sg_jit_region *compile(const struct sg_jit_wish *wish, struct sg_jit_made *made, char *why, size_t size)
 {
     struct sg_jit_region *r = NULL;
     if (wish->count > FUNCTION_MOST) {
@@ -212,9 +352,9 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code
     else {
         pthread_mutex_lock(&library.lock);
         if (!library.tried)
-            start(wish->avx512);
+            start(wish);
         if (library.lljit)
-            r = compile_with(&c, code, why, size);
+            r = compile_with(&c, &made->source, why, size);
         else
             snprintf(why, size, "%s", library.why);
         pthread_mutex_unlock(&library.lock);
@@ -228,17 +368,24 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, sg_jit_code
     free(c.live);
     free(c.shapes);
     free(c.now);
+    made->code = r ? r->code : NULL;
     return r;
 }
 
 static void release(struct sg_jit_region *r)
 {
     pthread_mutex_lock(&library.lock);
-    LLVMConsumeError(LLVMOrcResourceTrackerRemove(r->tracker));
-    LLVMOrcReleaseResourceTracker(r->tracker);
+    if (!--r->users) {
+        struct sg_jit_region **at = &library.bucket[r->key[0]];
+        while (*at != r)
+            at = &(*at)->next;
+        *at = r->next;
+        LLVMConsumeError(LLVMOrcResourceTrackerRemove(r->tracker));
+        LLVMOrcReleaseResourceTracker(r->tracker);
+        free(r);
+    }
     pthread_mutex_unlock(&library.lock);
-    free(r);
 }
 
 __attribute__((visibility("default"))) extern const struct sg_jit softgpu_jit;
-const struct sg_jit softgpu_jit = { EXEC_JIT_BUILD, compile, release };
+const struct sg_jit softgpu_jit = { EXEC_JIT_BUILD, compile, release, store_open };

@@ -96,9 +96,7 @@ static LLVMValueRef look(struct compiler *c, const struct reach *r, unsigned spa
     LLVMValueRef at = load_from(c, c->i64, lanes_cell(c, c->lane_places, lanes_first(c, lanes), 8), 8),
                  arguments[5] = { c->block, constant_32(c, EXEC_SPANS + span), at, constant_32(c, 1),
                                   constant_32(c, rights) };
-    LLVMValueRef f =
-        LLVMBuildIntToPtr(c->builder, constant_64(c, (uintptr_t)c->wish->find), LLVMPointerType(type, 0), "");
-    return LLVMBuildTrunc(c->builder, LLVMBuildCall2(c->builder, type, f, arguments, 5, ""), c->i1, "");
+    return LLVMBuildTrunc(c->builder, call_machine(c, type, MACHINE(c->wish->find), arguments), c->i1, "");
 }
 
 void reach_find(struct compiler *c, struct reach *r, LLVMValueRef lanes, unsigned rights, LLVMBasicBlockRef step)

@@ -6,14 +6,14 @@ SOFTGPU_JIT_SOURCES := $(addprefix softgpu/jit/,access.c arithmetic.c atomics.c 
                           divisions.c doubles.c elementary.c emit.c exchanges.c fixed.c floats.c forms.c \
                           functions.c gather.c integers.c lanes.c late.c library.c live.c locals.c matrix.c \
                           parameters.c phases.c places.c ranges.c reach.c region.c rounded.c rows.c run_loads.c \
-                          runs.c shapes.c steps.c vectors.c whole.c)
+                          runs.c shapes.c steps.c store.c vectors.c whole.c)
 SOFTGPU_JIT_OBJECTS := $(call objects,$(SOFTGPU_JIT_SOURCES))
 SOFTGPU_JIT_LIBRARY := $(BIN)/libsoftgpu-jit.so
 $(SOFTGPU_JIT_OBJECTS): OPTIMISE += -isystem $(LLVM_INCLUDE)
 $(SOFTGPU_JIT_LIBRARY): $(SOFTGPU_JIT_OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libsoftgpu-jit.so -Wl,-z,nodelete $(if $(SANITIZE),,-Wl,-z,defs) \
-	    -o $@ $^ $(shell $(LLVM_CONFIG) --ldflags --libs --link-shared)
+	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libsoftgpu-jit.so -Wl,-z,nodelete -Wl,--build-id=sha1 \
+	    $(if $(SANITIZE),,-Wl,-z,defs) -o $@ $^ $(shell $(LLVM_CONFIG) --ldflags --libs --link-shared) -lcrypto
 SOFTGPU_HAS_JIT := $(if $(wildcard $(LLVM_INCLUDE)/llvm-c/LLJIT.h),yes)
 ifneq ($(SOFTGPU_HAS_JIT),)
 PROGRAMS += $(SOFTGPU_JIT_LIBRARY)

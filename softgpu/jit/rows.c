@@ -654,13 +654,11 @@ void rows_step(struct compiler *c, const struct exec_insn *i)
     for (uint32_t k = 0; !named && k < c->row_count; k++)
         if (is_kept(&c->rows[k]))
             store_row(c, &c->rows[k]);
-    LLVMValueRef arguments[3] = { c->warp, constant_64(c, (uintptr_t)i),
+    LLVMValueRef arguments[3] = { c->warp, insn_address(c, (uint32_t)(i - c->wish->insns)),
                                   c->places       ? active_lanes(c)
                                   : c->whole.rest ? c->whole.rest
                                                   : constant_32(c, UINT32_MAX) };
-    LLVMValueRef step = LLVMBuildIntToPtr(c->builder, constant_64(c, (uintptr_t)c->wish->step),
-                                          LLVMPointerType(c->step_type, 0), "");
-    LLVMValueRef done = LLVMBuildCall2(c->builder, c->step_type, step, arguments, 3, "");
+    LLVMValueRef done = call_machine(c, c->step_type, MACHINE(c->wish->step), arguments);
     LLVMBasicBlockRef behind = block_new(c, "behind"), away = block_new(c, "away");
     branch_mostly(c, LLVMBuildTrunc(c->builder, done, c->i1, ""), behind, away);
     LLVMPositionBuilderAtEnd(c->builder, away); /* after a fault, or all rows are in the frame */

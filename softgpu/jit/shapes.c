@@ -450,7 +450,7 @@ void shapes_check(struct compiler *c)
     LLVMBasicBlockRef here = LLVMGetInsertBlock(b);
     LLVMPositionBuilderAtEnd(b, other);
     store_to(c, LLVMConstInt(c->i8, false, false), address_of(c, c->warp, offsetof(struct exec_warp, united)), 1);
-    LLVMBuildRet(b, constant_64(c, (uintptr_t)&c->wish->insns[head]));
+    LLVMBuildRet(b, insn_address(c, head));
     LLVMPositionBuilderAtEnd(b, here);
 }
 

@@ -110,11 +110,9 @@ void whole_begin_warp(struct compiler *c)
 {
     LLVMTypeRef types[3] = { c->i64, c->i32, c->i64 },
                 type = LLVMFunctionType(LLVMVoidTypeInContext(c->context), types, 3, false);
-    LLVMValueRef f = LLVMBuildIntToPtr(c->builder, constant_64(c, (uintptr_t)c->wish->begin), LLVMPointerType(type, 0),
-                                       "");
-    LLVMValueRef arguments[3] = { c->warp, c->whole.rest ? c->whole.rest : constant_32(c, UINT32_MAX),
-                                  constant_64(c, (uintptr_t)c->whole.end) };
-    LLVMBuildCall2(c->builder, type, f, arguments, 3, "");
+    LLVMValueRef others = c->whole.end ? insn_address(c, (uint32_t)(c->whole.end - c->wish->insns)) : constant_64(c, 0),
+                 arguments[3] = { c->warp, c->whole.rest ? c->whole.rest : constant_32(c, UINT32_MAX), others };
+    call_machine(c, type, MACHINE(c->wish->begin), arguments);
 }
 
 void whole_forget_warp(struct compiler *c)
@@ -161,9 +159,7 @@ static LLVMValueRef look(struct compiler *c, unsigned span, LLVMValueRef address
     LLVMTypeRef types[5] = { c->i64, c->i32, c->i64, c->i32, c->i32 }, type = LLVMFunctionType(c->i8, types, 5, false);
     LLVMValueRef arguments[5] = { c->block, constant_32(c, span), address, constant_32(c, bytes),
                                   constant_32(c, rights) };
-    LLVMValueRef f = LLVMBuildIntToPtr(c->builder, constant_64(c, (uintptr_t)c->wish->find), LLVMPointerType(type, 0),
-                                       "");
-    return LLVMBuildTrunc(c->builder, LLVMBuildCall2(c->builder, type, f, arguments, 5, ""), c->i1, "");
+    return LLVMBuildTrunc(c->builder, call_machine(c, type, MACHINE(c->wish->find), arguments), c->i1, "");
 }
 
 bool whole_find(struct compiler *c, const struct exec_insn *i, LLVMValueRef address, unsigned align, unsigned bytes,

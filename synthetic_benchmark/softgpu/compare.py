@@ -47,7 +47,7 @@ class Forms:
             place = os.path.abspath(self.options.old if form == "old" else self.options.bin)
             found.update(FLYT_SERVER="local:", LD_LIBRARY_PATH=os.path.join(place, "cudart"))
             if form in ("jit", "cublas_jit"):
-                found.update(FLYT_SOFTGPU_JIT="on", BENCH_WARM=WARM[form])
+                found.update(FLYT_SOFTGPU_JIT="on", FLYT_SOFTGPU_CACHE="off", BENCH_WARM=WARM[form])
             if self.options.cublas:
                 found["LD_LIBRARY_PATH"] += ":" + self.options.cublas
         return found

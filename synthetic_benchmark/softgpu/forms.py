@@ -105,7 +105,7 @@ class Program:
         """(seconds, seconds of processor time, what it printed)"""
         environment = dict(os.environ, OMP_WAIT_POLICY="passive", **more)
         if form != "openmp":
-            environment.update(FLYT_SERVER="local:", FLYT_SOFTGPU_JIT=form)
+            environment.update(FLYT_SERVER="local:", FLYT_SOFTGPU_JIT=form, FLYT_SOFTGPU_CACHE="off")
             environment.update({"FLYT_SOFTGPU_CPU": "v3"} if self.options.avx2 else {})
             environment["LD_LIBRARY_PATH"] = os.path.abspath(os.path.join(self.options.bin, "cudart"))
         words = (self.other if form == "openmp" else self.arguments).format(n=repetitions, check=check).split()

@@ -75,7 +75,8 @@ class Server:
         self.process = subprocess.Popen(
             [f"{options.bin}/cricket-rpc-server", "--listen", f"unix://{ROOM}/root/run/server/{name}"]
             + ["--gpu", "software"], stdout=subprocess.PIPE, stderr=self.log, text=True,
-            env=dict(os.environ, FLYT_SOFTGPU_JIT=form, **({"FLYT_SOFTGPU_CPU": "v3"} if options.avx2 else {})))
+            env=dict(os.environ, FLYT_SOFTGPU_JIT=form, FLYT_SOFTGPU_CACHE="off",
+                     **({"FLYT_SOFTGPU_CPU": "v3"} if options.avx2 else {})))
         if "listening on" not in self.process.stdout.readline():
             raise RuntimeError("the server did not start")
 

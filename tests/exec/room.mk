@@ -22,7 +22,7 @@ EXEC_TEST_JIT_LONG := basic blocks calls carries children clusters faults fragme
                       pointers textures
 EXEC_TEST_JIT := $(addprefix $(BUILD)/tests/exec-jit-,$(EXEC_TEST_JIT_CHECK) $(EXEC_TEST_JIT_LONG))
 $(EXEC_TEST_JIT): $(BUILD)/tests/exec-jit-%: $(BUILD)/tests/exec-% $(SOFTGPU_JIT_LIBRARY)
-	@printf '#!/bin/sh\n: "$${EXEC_TEST_SHARE:=40}"\nexport EXEC_TEST_SHARE\n' > $@
+	@printf '#!/bin/sh\n: "$${EXEC_TEST_SHARE:=40}"\nexport EXEC_TEST_SHARE FLYT_SOFTGPU_CACHE=off\n' > $@
 	@printf 'FLYT_SOFTGPU_JIT=always LD_LIBRARY_PATH=$(BIN) exec $<\n' >> $@
 	@chmod +x $@
 TESTS += $(addprefix $(BUILD)/tests/exec-jit-,$(EXEC_TEST_JIT_CHECK))
@@ -33,6 +33,16 @@ LONG_TESTS += "env EXEC_TEST_SHARE=1 $(BUILD)/tests/exec-jit-fused@600" \
               "env EXEC_TEST_SHARE=1 $(BUILD)/tests/exec-jit-regions@600" \
               "env EXEC_TEST_SHARE=4 FLYT_SOFTGPU_WHOLE=off $(BUILD)/tests/exec-jit-forward@600" \
               $(addsuffix @600,$(addprefix $(BUILD)/tests/exec-jit-,$(EXEC_TEST_JIT_LONG)))
+endif
+
+# Compiled code on disk, of which the compiler's library exports nothing.
+ifneq ($(SOFTGPU_HAS_JIT),)
+EXEC_TEST_STORE := $(BUILD)/tests/exec-store
+$(EXEC_TEST_STORE): $(call objects,tests/exec/store.c softgpu/jit/store.c)
+	@mkdir -p $(@D)
+	$(CC) -o $@ $^ $(ALL_LDFLAGS) -lcmocka -lcrypto
+TESTS += $(EXEC_TEST_STORE)
+TESTS += "tests/exec/kept.py $(BIN) build/cuda/vector_add"
 endif
 
 # ThreadSanitizer does not look at how the accesses of kernels are made (softgpu/exec/access.h), and slows them down

@@ -8,7 +8,7 @@ from moving import same
 # One host thread: then blocks run in one order, and what the order of blocks decides is the same each time.
 ONE_THREAD = {"FLYT_SOFTGPU_THREADS": "1"}
 INTERPRETED = ONE_THREAD | {"FLYT_SOFTGPU_JIT": "off"}
-COMPILED = {"best": ONE_THREAD | {"FLYT_SOFTGPU_JIT": "always"}}
+COMPILED = {"best": ONE_THREAD | {"FLYT_SOFTGPU_JIT": "always", "FLYT_SOFTGPU_CACHE": "off"}}
 with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
     if re.search(r"^flags.*\bavx512vl\b", cpuinfo.read(), re.M):  # else AVX2 is the best there is
         COMPILED["v3"] = COMPILED["best"] | {"FLYT_SOFTGPU_CPU": "v3"}

@@ -3,7 +3,7 @@
 PROGRAM has a kernel that does not end by itself. TAP on stdout.
 
 shows: software GPU: a GPU server of a node manager compiles code in its sandbox; none of its memory is writable and
-  executable at once; without the setting there is no compiler in it
+  executable at once, and it keeps no code on disk; without the setting there is no compiler in it
 """
 import os
 import subprocess
@@ -42,6 +42,8 @@ def with_compiler():
         until(lambda: code_made(cluster), "the server has compiled code", 60)
         both = [rights for rights, _ in maps_of_server(cluster) if "w" in rights and "x" in rights]
         need(not both, both)
+        settings = [read(f"/proc/{server['pid']}/environ") for server in cluster.json("server", "list")]
+        need(all("FLYT_SOFTGPU_CACHE=off" in setting.split("\0") for setting in settings), settings)
         program.kill()
         program.wait()
     ok("a GPU server compiles code in its sandbox, and no memory is writable and executable at once")
