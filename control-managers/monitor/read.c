@@ -306,9 +306,7 @@ static int begin_events(struct cluster_reader *reader, uint64_t newest)
     int code = 0;
     if (!begins && newest >= monitor->newest)
         return 0;
-    pthread_mutex_lock(&monitor->lock);
-    monitor->newest = !begins ? newest : newest > OLD_EVENTS ? newest - OLD_EVENTS : 0;
-    pthread_mutex_unlock(&monitor->lock);
+    streams_renumber(monitor, !begins ? newest : newest > OLD_EVENTS ? newest - OLD_EVENTS : 0);
     for (uint64_t before = UINT64_MAX; !code && monitor->newest < newest && monitor->newest != before;) {
         before = monitor->newest;
         code = take_events(reader, 0);

@@ -12,7 +12,7 @@ struct event_stream {
     struct event_stream *next, **link;
     struct monitor *monitor;
     struct MHD_Connection *connection;
-    uint64_t after;
+    uint64_t after;            /* the number of the event that it gave last: never more than the monitor's newest */
     time_t said;               /* when it gave something last, in seconds of CLOCK_MONOTONIC */
     bool rests, ends;          /* rests: its connection is suspended */
     char vm[CTL_MAX_NAME + 1]; /* only events about this one; "": all */
@@ -53,8 +53,6 @@ static ssize_t give_left(struct event_stream *stream, char *buffer, size_t most)
 static bool next_event(struct event_stream *stream)
 {
     struct monitor *monitor = stream->monitor;
-    if (stream->after > monitor->newest) /* of another cluster, or made up */
-        stream->after = monitor->newest;
     if (monitor->newest - stream->after > EVENTS_KEPT)
         stream->after = monitor->newest - EVENTS_KEPT;
     while (stream->after < monitor->newest) {
@@ -113,6 +111,16 @@ void streams_news(const char *vm)
     for (struct event_stream *one = all.first; one; one = one->next)
         if (!*one->vm || strcmp(one->vm, vm) == 0)
             wake(one);
+}
+
+void streams_renumber(struct monitor *monitor, uint64_t newest)
+{
+    pthread_mutex_lock(&monitor->lock);
+    monitor->newest = newest;
+    for (struct event_stream *one = all.first; one; one = one->next)
+        if (one->after > newest)
+            one->after = newest;
+    pthread_mutex_unlock(&monitor->lock);
 }
 
 void streams_beat(struct monitor *monitor)
@@ -191,16 +199,19 @@ struct MHD_Response *stream_begin(struct monitor *monitor, struct MHD_Connection
                                   const struct access_rights *rights)
 {
     const char *last = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID");
+    const uint64_t after = last ? strtoull(last, NULL, 10) : UINT64_MAX;
     struct event_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return NULL;
     pthread_mutex_lock(&monitor->lock);
     const bool room = has_room(monitor, rights->vm);
     if (room) {
+        /* A number above the newest is of another cluster, or made up. It is replaced here and not at the first read:
+           an event that comes in between is one that the caller awaits. */
         *stream = (struct event_stream){ .monitor = monitor,
                                          .connection = connection,
                                          .said = now_seconds(),
-                                         .after = last ? strtoull(last, NULL, 10) : monitor->newest };
+                                         .after = after < monitor->newest ? after : monitor->newest };
         snprintf(stream->vm, sizeof stream->vm, "%s", rights->vm);
         keep(stream);
     }

@@ -26,6 +26,9 @@ struct MHD_Response *stream_begin(struct monitor *, struct MHD_Connection *, con
 
 /* An event about this VM, or "", has come. The monitor's lock is held. */
 void streams_news(const char *vm);
+/* The events are numbered anew from here: the cluster manager has lost some, or has another DB. A stream whose last
+   event has a higher number gives all that come from now on. Takes the monitor's lock. */
+void streams_renumber(struct monitor *, uint64_t newest);
 /* Each second, in any thread: wakes those that have said nothing for long. */
 void streams_beat(struct monitor *);
 
