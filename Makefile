@@ -171,7 +171,7 @@ help:
 	@echo 'make check-pytorch    Debian'"'"'s PyTorch trains on it, against a processor'
 	@echo 'make install | uninstall   with DESTDIR, PREFIX (/usr/local); install-cmgrs: the managers only'
 	@echo 'make install-cpu-client    what a VM needs'
-	@echo 'make deb | deb-client     Debian packages: everything, or what a VM needs'
+	@echo 'make deb | deb-client     Debian packages: everything, and the software GPU'"'"'s compiler; or what a VM needs'
 	@echo 'make dist                 the sources of the last commit, as an archive'
 	@echo 'make all | clean     build into bin/ | empty it; QUICK=1 links without optimising, for daily work'
 

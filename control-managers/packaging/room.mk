@@ -24,6 +24,8 @@ deb:
 	@tools/setup --for package
 	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@control-managers/packaging/make-deb "$(abspath $(BIN))" "$(abspath build)"
+	@[ ! -e $(BIN)/libsoftgpu-jit.so ] || \
+	    control-managers/packaging/make-deb "$(abspath $(BIN))" "$(abspath build)" compiler
 deb-client:
 	@tools/setup --for package
 	@$(MAKE) --no-print-directory -j$(JOBS) all

@@ -20,6 +20,7 @@ PROGRAMS += $(SOFTGPU_JIT_LIBRARY)
 else
 .PHONY: softgpu-without-jit
 softgpu-without-jit:
+	@rm -f $(SOFTGPU_JIT_LIBRARY)   # one of an earlier build, which must not be installed
 	@echo '  libsoftgpu-jit.so: left out, since LLVM (llvm-dev, 14 to 19) is not there'
 all: softgpu-without-jit
 endif

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""tests/control/install.py BIN [packages]: make install and uninstall, into folders of their own; units by
-systemd-analyze. With `packages`: make deb and deb-client, which take a minute of a processor. Speaks TAP.
+"""tests/control/install.py BIN PROGRAM [packages]: make install and uninstall, into folders of their own; units by
+systemd-analyze. With `packages`: make deb and deb-client, which take a minute of a processor. PROGRAM: any CUDA program.
+Speaks TAP.
 
 shows: installation: what a VM needs alone, as make install-cpu-client and as a Debian package of its own
 shows: installation: the package does not install over an installation from source, and says what to do
+shows: installation: a program compiles code on the software GPU, installed from source or from the compiler's own
+  Debian package; a build without the compiler leaves none of an earlier one behind
 shows: installation: install, again over changed configurations, uninstall, hardening of the units, the Debian package
 """
 import os
@@ -17,11 +20,12 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from testlib import Skip, need, only_cases, sanitized  # noqa: E402
 
-BIN = os.path.abspath(sys.argv[1])
+BIN, PROGRAM = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PACKAGING = os.path.join(TOP, "control-managers/packaging")
 work = tempfile.mkdtemp(prefix="flyt-install-")
 version = subprocess.run([os.path.join(PACKAGING, "version")], capture_output=True, text=True).stdout.strip()
+COMPILER = "libsoftgpu-jit.so"
 # No unit may be weaker than this by `systemd-analyze security` (0: nothing can be reached, 10: everything).
 EXPOSURE = {"cluster-manager": 20, "client-manager": 25, "node-manager": 60}
 
@@ -58,9 +62,9 @@ def everything_is_there_and_works():
                  "usr/share/zsh/site-functions/_flytctl", "usr/share/fish/vendor_completions.d/flytctl.fish",
                  "usr/libexec/flyt/cudart/libcudart.so.12", "usr/libexec/flyt/libsoftgpu.so"):
         need(os.path.isfile(os.path.join(root, name)), name)
-    # What is built is installed, whatever is added; docs/settings.md says why one library is not.
+    # What is built is installed, whatever is added.
     for name in files(BIN):
-        need(name in ("README.md", "libsoftgpu-jit.so") or os.path.isfile(os.path.join(root, "usr/libexec/flyt", name)),
+        need(name == "README.md" or os.path.isfile(os.path.join(root, "usr/libexec/flyt", name)),
              f"{name} is not installed")
     for name in files(root):
         path = os.path.join(root, name)
@@ -68,6 +72,50 @@ def everything_is_there_and_works():
              f"{name} can be written by others")
         need(os.path.islink(path) or name.startswith("usr/libexec")
              or not re.search(rb"@[A-Z]+@|" + work.encode(), open(path, "rb").read()), f"{name} has unfilled places")
+
+
+def needs_compiler():
+    if not os.path.exists(os.path.join(BIN, COMPILER)):
+        raise Skip("the compiler of the software GPU was not built (llvm-dev)")
+    if sanitized(BIN):
+        raise Skip("a program that is not built with the sanitizer cannot load its libraries")
+
+
+def said_with_compiler(root):
+    """What an installed program says whose code is to be compiled. Nothing leads to what was built, or to a cache."""
+    environment = {"PATH": "/usr/bin:/bin", "FLYT_SOFTGPU_JIT": "always", "FLYT_STATS": "1"}
+    done = subprocess.run([os.path.join(root, "usr/bin/flyt-run"), "--server", "local:software", PROGRAM],
+                          env=environment, cwd=work, capture_output=True, text=True, timeout=100)
+    need(done.returncode == 0, done.stdout + done.stderr)
+    return done.stderr
+
+
+def compiles(root):
+    said = said_with_compiler(root)
+    regions = re.search(r"^softgpu: compiled (\d+) regions", said, re.M)
+    need(regions and int(regions[1]) > 0, said)
+
+
+def does_not_compile(root):
+    said = said_with_compiler(root)
+    need("there is no compiler" in said and "softgpu: compiled" not in said, said)
+
+
+def a_program_compiles():
+    needs_compiler()
+    compiles(os.path.join(work, "root"))
+
+
+def a_build_without_the_compiler_replaces_one_with_it():
+    needs_compiler()
+    root, built = os.path.join(work, "twice"), os.path.join(work, "built")
+    install("ALL", root)
+    shutil.copytree(BIN, built, symlinks=True, ignore=shutil.ignore_patterns(COMPILER))
+    install("ALL", root, BIN=built)
+    need(not os.path.exists(os.path.join(root, "usr/libexec/flyt", COMPILER)), "the one of the earlier build is there")
+    does_not_compile(root)
+    install("UNINSTALL", root)
+    need(files(root) == [], files(root))
 
 
 def the_managers_alone():
@@ -255,13 +303,30 @@ def a_debian_package_of_the_client():
     without_findings(package)
 
 
+def a_debian_package_of_the_compiler():
+    """It and what it needs are installed by hand in tests/guide."""
+    needs_packaging()
+    needs_compiler()
+    package = run(os.path.join(PACKAGING, "make-deb"), BIN, work, "compiler").stdout.strip()
+    name, depends = (run("dpkg-deb", "-f", package, field).stdout.strip() for field in ("Package", "Depends"))
+    need(name == "flyt-softgpu-compiler" and f"flyt (= {version})" in depends and "libllvm" in depends, depends)
+    root = os.path.join(work, "deb")
+    does_not_compile(root)
+    before = files(root)
+    run("dpkg-deb", "-x", package, root)
+    compiles(root)
+    more = [name for name in files(root) if name not in before and not name.startswith("usr/share/doc/")]
+    need(more == ["usr/libexec/flyt/" + COMPILER], more)
+    without_findings(package)
+
+
 def a_debian_package():
     needs_packaging()
     package = run(os.path.join(PACKAGING, "make-deb"), BIN, work).stdout.strip()
     depends = run("dpkg-deb", "-f", package, "Depends").stdout
     need(run("dpkg-deb", "-f", package, "Version").stdout.strip() == version and f"_{version}_" in package, package)
     need(all(name in depends for name in ("libuv1", "libsqlite3-0", "passwd")) and "libmongoc" in depends
-         and "flyt" not in depends, depends)
+         and "flyt" not in depends and "llvm" not in depends, depends)
     # Its name has a number that is another one in each release of Debian.
     need("libconfig" not in depends, depends)
     root = os.path.join(work, "deb")
@@ -280,9 +345,10 @@ def a_debian_package():
     without_findings(package)
 
 
-TESTS = [everything_is_there_and_works, the_managers_alone, the_client_alone, again_leaves_changed_configurations_alone,
+TESTS = [everything_is_there_and_works, a_program_compiles, a_build_without_the_compiler_replaces_one_with_it,
+         the_managers_alone, the_client_alone, again_leaves_changed_configurations_alone,
          uninstall_takes_away_what_was_put, beside_the_package,
          a_package_over_an_installation_from_source, units, users_and_folders,
          first_start_makes_the_secret_once, log_rotation]
-PACKAGES = [a_debian_package, a_debian_package_of_the_client]
-sys.exit(only_cases(work, PACKAGES if sys.argv[2:] == ["packages"] else TESTS))
+PACKAGES = [a_debian_package, a_debian_package_of_the_compiler, a_debian_package_of_the_client]
+sys.exit(only_cases(work, PACKAGES if sys.argv[3:] == ["packages"] else TESTS))
