@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """tests/control/install.py BIN PROGRAM [packages]: make install and uninstall, into folders of their own; units by
-systemd-analyze. With `packages`: make deb and deb-client, which take a minute of a processor. PROGRAM: any CUDA program.
-Speaks TAP.
+systemd-analyze. With `packages`: make deb and deb-client, which take a minute of a processor. PROGRAM: any CUDA
+program. Speaks TAP.
 
 shows: installation: what a VM needs alone, as make install-cpu-client and as a Debian package of its own
 shows: installation: the package does not install over an installation from source, and says what to do
 shows: installation: a program compiles code on the software GPU, installed from source or from the compiler's own
   Debian package; a build without the compiler leaves none of an earlier one behind
+shows: installation: a compiler of another build than the software GPU in the process is not used
 shows: installation: install, again over changed configurations, uninstall, hardening of the units, the Debian package
 """
+import glob
+import hashlib
 import os
 import re
 import shutil
@@ -96,14 +99,33 @@ def compiles(root):
     need(regions and int(regions[1]) > 0, said)
 
 
-def does_not_compile(root):
+def does_not_compile(root, why="there is no compiler"):
     said = said_with_compiler(root)
-    need("there is no compiler" in said and "softgpu: compiled" not in said, said)
+    need(why in said and "softgpu: compiled" not in said, said)
 
 
 def a_program_compiles():
     needs_compiler()
     compiles(os.path.join(work, "root"))
+
+
+def a_compiler_that_an_upgrade_has_put_there():
+    """A program that runs meanwhile has the old software GPU. Both contain the hash of the headers that they share."""
+    needs_compiler()
+    root = os.path.join(work, "upgraded")
+    install("ALL", root)
+    path, headers = os.path.join(root, "usr/libexec/flyt", COMPILER), hashlib.sha256()
+    for name in sorted(name for room in ("", "alu/", "exec/", "ptx/") for name in
+                       glob.glob(os.path.join(TOP, f"softgpu/{room}*.h"))):
+        with open(name, "rb") as file:
+            headers.update(file.read())
+    mark = headers.digest()[7::-1]
+    with open(path, "rb") as file:
+        library = file.read()
+    need(library.count(mark) == 1, "the hash of the headers is not in the library once")
+    with open(path, "wb") as file:
+        file.write(library.replace(mark, mark[::-1]))
+    does_not_compile(root, "is of another build")
 
 
 def a_build_without_the_compiler_replaces_one_with_it():
@@ -345,7 +367,8 @@ def a_debian_package():
     without_findings(package)
 
 
-TESTS = [everything_is_there_and_works, a_program_compiles, a_build_without_the_compiler_replaces_one_with_it,
+TESTS = [everything_is_there_and_works, a_program_compiles, a_compiler_that_an_upgrade_has_put_there,
+         a_build_without_the_compiler_replaces_one_with_it,
          the_managers_alone, the_client_alone, again_leaves_changed_configurations_alone,
          uninstall_takes_away_what_was_put, beside_the_package,
          a_package_over_an_installation_from_source, units, users_and_folders,
