@@ -1,5 +1,6 @@
 """changed.py: what must be so on the machines after a change by the guide: TLS, resource DB, version, monitor."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,28 @@ def has_version(boxes, version):
         need("99.0" not in conf and ('"0.0.0.0"' in conf or '"10.0.0.1"' in conf), conf)
     until(lambda: " up " in boxes["cluster"].run("flytctl node list"), "the node is up", 60)
     connected(boxes)
+
+
+# ---- the compiler of the software GPU ----
+
+def compiles(box):
+    """An installed program that runs on the software GPU in its own process."""
+    settings = "FLYT_SOFTGPU_JIT=always FLYT_SOFTGPU_CACHE=off FLYT_STATS=1"
+    said = box.run(f"cd /home/{USER} && runuser -u {USER} -- env {settings} flyt-run --server local:software ./program")
+    regions = re.search(r"^softgpu: compiled (\d+) regions", said, re.M)
+    need("passed" in said and regions and int(regions[1]) > 0, said)
+
+
+def servers_compile(box):
+    """A GPU server of this node, in its sandbox, has opened LLVM and made code: executable memory of no file."""
+    def code():
+        pids = [pid for pid, command in box.processes().items() if "cricket-rpc-server" in command]
+        maps = [line.split(None, 5) for pid in pids for line in box.run(f"cat /proc/{pid}/maps", None).splitlines()]
+        files = [part[5] for part in maps if len(part) > 5]
+        need(not any("w" in part[1] and "x" in part[1] for part in maps if len(part) > 1), maps)
+        return (any("libLLVM" in name for name in files) and any("libsoftgpu-jit.so" in name for name in files)
+                and any(len(part) == 5 and "x" in part[1] for part in maps))
+    until(code, "a GPU server has made code", 60)
 
 
 def starts_again(boxes):

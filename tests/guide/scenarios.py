@@ -1,5 +1,6 @@
 """scenarios.py: which parts of the guide somebody reads, in which order, and what must be so afterwards."""
 
+import glob
 import os
 import re
 import shutil
@@ -74,6 +75,12 @@ def give_programs(box):
     shutil.copy(WORKER, box.path(f"{HOME}/worker"))
 
 
+def has_compiler():
+    """Whether the compiler of the software GPU was built here, and the boxes can have the LLVM that it needs."""
+    there = glob.glob(os.path.join(ROOTS, "base/var/cache/apt/archives/libllvm*.deb"))
+    return bool(there) and os.path.exists(os.path.join(BIN, "libsoftgpu-jit.so"))
+
+
 def give_package(box, version=OLD):
     """What `make deb` makes of what is built here; or the same as another version, with configurations that differ."""
     folder = os.path.join(os.path.dirname(box.folder), f"package-{version}")
@@ -81,7 +88,8 @@ def give_package(box, version=OLD):
         os.mkdir(folder)
         if version == OLD:
             make = os.path.join(TOP, "control-managers/packaging/make-deb")
-            subprocess.run([make, BIN, folder], check=True, capture_output=True)
+            for which in ([], ["compiler"])[:1 + has_compiler()]:
+                subprocess.run([make, BIN, folder, *which], check=True, capture_output=True)
         else:
             other_version(folder.replace(version, str(OLD)), folder, version)
     for name in os.listdir(box.path(HOME)):
@@ -92,19 +100,20 @@ def give_package(box, version=OLD):
 
 
 def other_version(source, folder, version):
-    package = next(os.path.join(source, name) for name in os.listdir(source))
-    tree = folder + "-tree"
-    subprocess.run(["dpkg-deb", "-R", package, tree], check=True)
-    for name in ["DEBIAN/control"] + [f"etc/flyt/{daemon}.conf" for daemon in changed.WHERE]:
-        with open(os.path.join(tree, name)) as file:
-            text = file.read()
-        text = re.sub("^Version: .*", f"Version: {version}", text, flags=re.M)
-        text += "" if name == "DEBIAN/control" else f"# {version}\n"
-        with open(os.path.join(tree, name), "w") as file:
-            file.write(text)
-    made = os.path.join(folder, f"flyt_{version}_all.deb")
-    subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "-b", tree, made], check=True, capture_output=True)
-    shutil.rmtree(tree)
+    for package in os.listdir(source):
+        tree = folder + "-tree"
+        subprocess.run(["dpkg-deb", "-R", os.path.join(source, package), tree], check=True)
+        for path in [f"{tree}/DEBIAN/control"] + glob.glob(f"{tree}/etc/flyt/*-manager.conf"):
+            with open(path) as file:
+                text = file.read()
+            text = re.sub("^Version: .*", f"Version: {version}", text, flags=re.M)
+            text = re.sub(r"\bflyt \(= .*?\)", f"flyt (= {version})", text)
+            text += "" if path.endswith("/control") else f"# {version}\n"
+            with open(path, "w") as file:
+                file.write(text)
+        made = os.path.join(folder, f"{package.split('_')[0]}_{version}_all.deb")
+        subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "-b", tree, made], check=True, capture_output=True)
+        shutil.rmtree(tree)
 
 
 # ---- scenarios ----
@@ -171,14 +180,34 @@ def build():
     three_from_source("build", False, lambda reader, boxes: reader.read(A, *FROM_SOURCES))
 
 
+COMPILER = "The compiler of the software GPU"
+
+
+def compiler(reader, boxes):
+    """Installed and turned on; the node is as before when it is back. Whether it is there."""
+    if not has_compiler():
+        skip(COMPILER, "it was not built here (llvm-dev), or the distribution has no package of its LLVM")
+        return False
+    if not reader.read(A, COMPILER):
+        return False
+    ok("a program compiles code on the software GPU", changed.compiles, boxes["gpu-1"])
+    worker = worker_on(boxes)
+    ok("a GPU server compiles code in its sandbox", changed.servers_compile, boxes["gpu-1"])
+    passes("compiling", worker)
+    return True
+
+
 def package():
-    """Backup and restore, another version and back, all while a program runs; MongoDB; removal."""
+    """The compiler; backup and restore, another version and back, all while a program runs; MongoDB; removal."""
     with Boxes(THREE) as boxes:
         for box in boxes.all.values():
             give_package(box)
-        reader = Reader(boxes, "package", {"the package": HOME, "the other package": HOME})
+        reader = Reader(boxes, "package", {"the package": HOME, "the packages": HOME,
+                                           "the other package": HOME, "the other packages": HOME})
         if not setup_a(reader, "As a Debian package"):
             return
+        give_programs(boxes["gpu-1"])
+        compiled = compiler(reader, boxes)
         worker = worker_on(boxes)
         if reader.read("The resource DB", "Backup and restore", but=("to restore it",)):
             boxes["cluster"].run("flytctl vm add late --sms 1 --memory 64M")
@@ -189,9 +218,12 @@ def package():
         for version in (NEW, OLD):
             for box in boxes.all.values():
                 give_package(box, version)
-            reader.read("Upgrading, and going back", only=("other package",))
+            but = () if compiled else ("other packages",)
+            reader.read("Upgrading, and going back", only=("other package",), but=but)
             ok(f"version {version or 'as built'} runs everywhere, with the configurations as they were",
                changed.has_version, boxes, version)
+            if compiled:
+                ok("its compiler, too", changed.compiles, boxes["gpu-1"])
             reader.read(A, "6. Run programs", without=FROM_SOURCES)
         passes("another version and back", worker)
         with Mongo(boxes) as mongo:
@@ -200,6 +232,7 @@ def package():
             elif reader.read("The resource DB", "MongoDB"):
                 reader.read(A, "6. Run programs", without=FROM_SOURCES)
             worker_on(boxes)
+            boxes["gpu-1"].run("rm -rf /etc/systemd/system/flyt-node-manager.service.d")     # the administrator's own
             reader.read("Taking Flyt away", only=("the package is installed",))
             for box in boxes.all.values():
                 installed.nothing_left(box, f"purge of the package on {box.name}", True)
