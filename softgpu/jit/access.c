@@ -218,13 +218,13 @@ static void load_two(struct compiler *c, const struct exec_insn *i, LLVMBasicBlo
     LLVMBuildBr(b, behind);
 }
 
-void prefetch(struct compiler *c, LLVMValueRef address, bool store)
+void prefetch(struct compiler *c, LLVMValueRef address, bool store, unsigned level)
 {
     static const char name[] = "llvm.prefetch";
     LLVMTypeRef at = LLVMPointerType(c->i8, 0), types[4] = { at, c->i32, c->i32, c->i32 };
     LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, LLVMLookupIntrinsicID(name, strlen(name)), &at, 1);
     LLVMValueRef arguments[4] = { LLVMBuildIntToPtr(c->builder, address, at, ""), constant_32(c, store),
-                                  constant_32(c, 3), constant_32(c, 1) };
+                                  constant_32(c, 4 - level), constant_32(c, 1) };
     LLVMBuildCall2(c->builder, LLVMFunctionType(LLVMVoidTypeInContext(c->context), types, 4, false), f, arguments, 4,
                    "");
 }
@@ -241,15 +241,15 @@ static void foretell(struct compiler *c, const LLVMValueRef *address)
                  step = LLVMBuildSub(b, address[0], load_from(c, c->i64, at, 8), "");
     store_to(c, address[0], at, 8);
     for (unsigned h = 0; h < 2; h++)
-        prefetch(c, LLVMBuildAdd(b, address[h], step, ""), false);
+        prefetch(c, LLVMBuildAdd(b, address[h], step, ""), false, 1);
 }
 
 /* Where each warp has a row of its own, the processor sees no sequence in what the block touches. Blocks that come next
-   lie beside it. */
+   lie beside it. To the second level of the cache: the first one has too few places for lines that are on their way. */
 static void foretell_blocks(struct compiler *c, const LLVMValueRef *address, bool store)
 {
     for (unsigned h = 0; c->whole.ahead && h < 2; h++)
-        prefetch(c, LLVMBuildAdd(c->builder, address[h], c->whole.ahead, ""), store);
+        prefetch(c, LLVMBuildAdd(c->builder, address[h], c->whole.ahead, ""), store, 2);
 }
 
 static void global(struct compiler *c, const struct exec_insn *i, LLVMBasicBlockRef rare, LLVMBasicBlockRef behind)

@@ -20,8 +20,8 @@ LLVMValueRef may_touch(struct compiler *, const struct window_place *, unsigned 
 /* Do so many bytes of shared memory behind the offset exist? */
 LLVMValueRef fits_shared(struct compiler *, LLVMValueRef offset, unsigned bytes);
 
-/* Asks for the line of the cache, which need not exist. store: to write to it. */
-void prefetch(struct compiler *, LLVMValueRef address, bool store);
+/* Asks for the line, which need not exist, for this level of the cache. store: to write to it. */
+void prefetch(struct compiler *, LLVMValueRef address, bool store, unsigned level);
 /* Moves 16 lanes from or to each address. */
 void move_from(struct compiler *, const struct exec_insn *, const LLVMValueRef *address);
 void move_to(struct compiler *, const struct exec_insn *, const LLVMValueRef *address);

@@ -401,7 +401,7 @@ static void ask_for_next(struct compiler *c, uint32_t k, exec_source row, const 
     for (unsigned l = 0; l < SG_LANES; l++) {
         LLVMValueRef offset = load_from(c, c->i32, lanes_cell(c, c->lane_places, constant_64(c, l), 4), 4),
                      at = LLVMBuildAdd(b, r->first, LLVMBuildZExt(b, offset, c->i64, ""), "");
-        prefetch(c, address_of(c, at, AHEAD), false);
+        prefetch(c, address_of(c, at, AHEAD), false, 1);
     }
     LLVMBuildBr(b, asked);
     LLVMPositionBuilderAtEnd(b, asked);

@@ -5,8 +5,9 @@
  */
 #include "softgpu/jit/compile.h"
 
-/* Bytes of a row that two blocks have, of one line of threads and 32 bits each. */
-enum { AHEAD = 256 };
+/* Bytes from what a warp touches to what is fetched ahead, where each warp has a row of its own, and where all are in one
+   line: words of 32 bits of four blocks or of two warps. Shorter and longer distances were slower. */
+enum { AHEAD_ROWS = 512, AHEAD_LINE = 256 };
 
 static LLVMValueRef member_32(struct compiler *c, LLVMValueRef base, size_t offset)
 {
@@ -76,7 +77,7 @@ void whole_begin(struct compiler *c)
     c->whole.last_place = LLVMBuildAdd(b, c->whole.first_place, more, "");
     ranges_begin(c, first, end);
     LLVMValueRef rows = LLVMBuildICmp(b, LLVMIntEQ, c->whole.shared[EXEC_ROW_NTID], constant_32(c, SG_LANES), "");
-    c->whole.ahead = LLVMBuildSelect(b, rows, constant_64(c, AHEAD), constant_64(c, 0), "");
+    c->whole.ahead = LLVMBuildSelect(b, rows, constant_64(c, AHEAD_ROWS), constant_64(c, AHEAD_LINE), "");
     if (!c->wish->phases)
         first = begin_block(c, first);
     LLVMBasicBlockRef entry = LLVMGetInsertBlock(b);

@@ -87,7 +87,7 @@ def cell(value, form):
 def print_table(forms, cases, jit, old):
     titles = ["", "software GPU, µs", "PoCL, µs", "OpenMP, µs", "÷ PoCL", "÷ OpenMP", "÷ PoCL, CPU",
               "÷ OpenMP, CPU"]
-    titles += ["÷ compiled", "÷ compiled, CPU", "compiled ÷ PoCL, CPU"] if jit else []
+    titles += ["÷ compiled", "÷ compiled, CPU", "compiled ÷ PoCL", "compiled ÷ PoCL, CPU"] if jit else []
     titles += ["old ÷ new, CPU"] if old else []
     print("| " + " | ".join(titles) + " |")
     print("|---" * len(titles) + "|")
@@ -96,7 +96,7 @@ def print_table(forms, cases, jit, old):
         row += [cell(forms.ratio("cuda", form, case, which), ".2f")
                 for which in (0, 1) for form in ("opencl", "openmp")]
         row += [cell(forms.ratio("cuda", "jit", case, which), ".2f") for which in (0, 1)] if jit else []
-        row += [cell(forms.ratio("jit", "opencl", case, 1), ".2f")] if jit else []
+        row += [cell(forms.ratio("jit", "opencl", case, which), ".2f") for which in (0, 1)] if jit else []
         row += [cell(forms.ratio("old", "cuda", case, 1), ".2f")] if old else []
         print("| " + " | ".join(row) + " |")
 
