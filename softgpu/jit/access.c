@@ -93,8 +93,7 @@ void move_to(struct compiler *c, const struct exec_insn *i, const LLVMValueRef *
 
 /* ---- global memory ---- */
 
-/* Does the window where the warp was last hold so many bytes from p->low? Fills the rest in. */
-static LLVMValueRef in_window(struct compiler *c, struct window_place *p, unsigned bytes)
+LLVMValueRef in_window(struct compiler *c, struct window_place *p, unsigned bytes)
 {
     LLVMBuilderRef b = c->builder;
     LLVMValueRef window = load_from(c, c->i64, address_of(c, c->warp, offsetof(struct exec_warp, near)), 8);

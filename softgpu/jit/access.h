@@ -11,6 +11,8 @@ LLVMValueRef is_aligned(struct compiler *, LLVMValueRef address, unsigned size);
 
 /* Of the first byte: its address, the offset in the window; the window's table. */
 struct window_place { LLVMValueRef low, offset, rights; };
+/* Does the window where the warp was last hold so many bytes from p->low? Fills the rest in. */
+LLVMValueRef in_window(struct compiler *, struct window_place *, unsigned bytes);
 /* Goes on where lanes lie as is usual, and the window where the warp was last holds so many bytes from each of one or
    two places on, which are filled in; in `rare` where not. Where they are only outside, the window moves first. */
 void go_on_inside(struct compiler *, LLVMValueRef usual, struct window_place *, unsigned count, unsigned bytes,
@@ -19,6 +21,12 @@ void go_on_inside(struct compiler *, LLVMValueRef usual, struct window_place *, 
 LLVMValueRef may_touch(struct compiler *, const struct window_place *, unsigned bytes, unsigned rights);
 /* Do so many bytes of shared memory behind the offset exist? */
 LLVMValueRef fits_shared(struct compiler *, LLVMValueRef offset, unsigned bytes);
+
+/* together.c: of a load at that address which is checked together with others: writes the code that goes on in the block
+   that is returned, where so many bytes may be read, and the address is a multiple of `align`. NULL: it is checked by
+   itself. */
+LLVMBasicBlockRef together_ask(struct compiler *, const struct exec_insn *, LLVMValueRef address, unsigned align,
+                               unsigned bytes);
 
 /* Asks for the line, which need not exist, for this level of the cache. store: to write to it. */
 void prefetch(struct compiler *, LLVMValueRef address, bool store, unsigned level);

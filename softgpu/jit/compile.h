@@ -29,6 +29,7 @@
  *   exchanges.c   shuffles and votes of a full warp
  *   access.c      accesses of memory: the usual case inline
  *   steps.c       where it is known how far lanes are apart
+ *   together.c    loads beside each other, which are checked together
  *   vectors.c     vectors of global memory: elements change places
  *   reach.c       where lanes are in global memory, if they are anywhere
  *   bytes.c       loads of what lies side by side in each lane, which become one
@@ -128,6 +129,16 @@ struct phase_code {
    them. */
 struct local_memory { LLVMValueRef memory, end, frame; };
 
+/* Loads of one line of code, up to before `end`, at the row `base` plus a constant: from `least` to `most`, the first of
+   them at `from`, which is aligned so. ok: all of it may be read. */
+struct load_group {
+    exec_source base;
+    int64_t from, least, most;
+    unsigned align;
+    uint32_t end;
+    LLVMValueRef ok;
+};
+
 struct compiler {
     const struct sg_jit_wish *wish;
     bool *in_region;                  /* per instruction */
@@ -164,6 +175,8 @@ struct compiler {
     struct row_shape *shapes, *now;   /* or NULL: before each instruction, per row; of the one being written */
     unsigned seen;                    /* accesses that foretell where they are next */
     unsigned reaches;                 /* accesses that have a span of exec_block.reaches */
+    struct load_group group;          /* of loads that are checked together (together.c) */
+    bool in_line;                     /* the code that is written is run behind that of the instruction before it */
     bool deferring;                   /* what others keep is put in at the end of the line */
     bool failed;                      /* no memory */
 };

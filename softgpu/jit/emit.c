@@ -334,7 +334,9 @@ static uint32_t emit_instruction(struct compiler *c, uint32_t k)
     default:
         late_begin(c, k);
         c->deferring = defers;
+        c->in_line = true;
         emit_one(c, k);
+        c->in_line = false;
     }
     if (phase_splits(c, k)) {
         rows_settle(c);

@@ -24,8 +24,13 @@ static LLVMValueRef find_first(struct compiler *c, const struct exec_insn *i, un
     struct window_place p = { .low = address_of(c, row_first_lane(c, i->s[0], ROW_64), (uint64_t)i->offset) };
     if (whole_find(c, i, p.low, align, bytes, rare))
         return p.low;
+    LLVMBasicBlockRef right = together_ask(c, i, p.low, align, bytes);
     go_on_inside(c, is_aligned(c, p.low, align), &p, 1, bytes, rare);
     go_on_if(c, may_touch(c, &p, bytes, rights), rare);
+    if (right) {
+        LLVMBuildBr(c->builder, right);
+        LLVMPositionBuilderAtEnd(c->builder, right);
+    }
     return p.low;
 }
 
