@@ -129,8 +129,8 @@ struct phase_code {
    them. */
 struct local_memory { LLVMValueRef memory, end, frame; };
 
-/* Loads of one line of code, up to before `end`, at the row `base` plus a constant: from `least` to `most`, the first of
-   them at `from`, which is aligned so. ok: all of it may be read. */
+/* Loads of one line of code, up to before `end`, at the row `base` plus a constant: from `least` to `most`, the first
+   of them at `from`, which is aligned so. ok: all of it may be read. */
 struct load_group {
     exec_source base;
     int64_t from, least, most;

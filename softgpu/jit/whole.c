@@ -5,8 +5,8 @@
  */
 #include "softgpu/jit/compile.h"
 
-/* Bytes from what a warp touches to what is fetched ahead, where each warp has a row of its own: four blocks' words of 32
-   bits; and where all are in one line: two warps'. Shorter and longer distances were slower. */
+/* Bytes from what a warp touches to what is fetched ahead, where each warp has a row of its own: four blocks' words of
+   32 bits; and where all are in one line: two warps'. Shorter and longer distances were slower. */
 enum { AHEAD_ROWS = 512, AHEAD_LINE = 256 };
 
 static LLVMValueRef member_32(struct compiler *c, LLVMValueRef base, size_t offset)
