@@ -23,8 +23,8 @@ LLVMValueRef may_touch(struct compiler *, const struct window_place *, unsigned 
 LLVMValueRef fits_shared(struct compiler *, LLVMValueRef offset, unsigned bytes);
 
 /* together.c: of a load at that address which is checked together with others: writes the code that goes on in the
-   block that is returned, where so many bytes may be read, and the address is a multiple of `align`. NULL: it is checked
-   by itself. */
+   block that is returned, where so many bytes may be read, and the address is a multiple of `align`. NULL: it is
+   checked by itself. */
 LLVMBasicBlockRef together_ask(struct compiler *, const struct exec_insn *, LLVMValueRef address, unsigned align,
                                unsigned bytes);
 
