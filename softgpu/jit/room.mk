@@ -14,11 +14,16 @@ $(SOFTGPU_JIT_LIBRARY): $(SOFTGPU_JIT_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libsoftgpu-jit.so -Wl,-z,nodelete -Wl,--build-id=sha1 \
 	    $(if $(SANITIZE),,-Wl,-z,defs) -o $@ $^ $(shell $(LLVM_CONFIG) --ldflags --libs --link-shared) -lcrypto
-# What the library and the machine know of each other: both contain the hash of these, and it must be the same.
+# What the library and the machine know of each other: both contain the hash of these headers, and it must be the same.
+# Another hash is another file, so that both are compiled again, also when a header has gone.
 SOFTGPU_JIT_HEADERS := $(sort $(wildcard $(addsuffix *.h,softgpu/ softgpu/alu/ softgpu/exec/ softgpu/ptx/)))
+SOFTGPU_JIT_HASH := $(shell cat $(SOFTGPU_JIT_HEADERS) | sha256sum | cut -c 1-16)
+SOFTGPU_JIT_HASHED := $(BUILD)/softgpu-headers-$(SOFTGPU_JIT_HASH)
+$(SOFTGPU_JIT_HASHED):
+	@mkdir -p $(@D) && rm -f $(BUILD)/softgpu-headers-* && touch $@
 SOFTGPU_JIT_ENDS := $(call objects,softgpu/exec/jit.c softgpu/jit/library.c)
-$(SOFTGPU_JIT_ENDS): $(SOFTGPU_JIT_HEADERS)
-$(SOFTGPU_JIT_ENDS): ALL_CFLAGS += -DSG_JIT_HEADERS=0x$(shell cat $(SOFTGPU_JIT_HEADERS) | sha256sum | cut -c 1-16)
+$(SOFTGPU_JIT_ENDS): $(SOFTGPU_JIT_HASHED)
+$(SOFTGPU_JIT_ENDS): ALL_CFLAGS += -DSG_JIT_HEADERS=0x$(SOFTGPU_JIT_HASH)
 SOFTGPU_HAS_JIT := $(if $(wildcard $(LLVM_INCLUDE)/llvm-c/LLJIT.h),yes)
 ifneq ($(SOFTGPU_HAS_JIT),)
 PROGRAMS += $(SOFTGPU_JIT_LIBRARY)
