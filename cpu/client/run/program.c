@@ -112,6 +112,27 @@ static const Elf64_Dyn *entry(const struct program_image *image, Elf64_Sxword ta
     return NULL;
 }
 
+/* Does the program use, or have itself, a dynamic symbol of this name? Its strings are searched: no name of a sanitizer
+   is the end of another symbol's. */
+static bool names_symbol(const struct program_image *image, uint64_t strings, const char *name)
+{
+    static char part[1 << 16];
+    const size_t length = strlen(name) + 1; /* with the zero byte */
+    const Elf64_Dyn *size = entry(image, DT_STRSZ);
+    uint64_t left = size ? size->d_un.d_val : 0;
+    while (left >= length && strings < INT64_MAX) {
+        ssize_t got = pread(image->fd, part, left < sizeof part ? left : sizeof part, (off_t)strings);
+        if (got < (ssize_t)length)
+            return false;
+        if (memmem(part, (size_t)got, name, length))
+            return true;
+        uint64_t passed = (uint64_t)got - length + 1; /* it may begin in this part and end in the next */
+        strings += passed;
+        left -= passed;
+    }
+    return false;
+}
+
 static void read_elf(const struct program_image *image, struct run_program *program)
 {
     for (int i = 0; i < image->segment_count; i++)
@@ -130,12 +151,13 @@ static void read_elf(const struct program_image *image, struct run_program *prog
         if (strncmp(needed, "libcudart.so.", 13) == 0)
             memcpy(program->runtime, needed, sizeof needed);
         program->nccl |= strncmp(needed, "libnccl.so.", 11) == 0;
-        program->asan |= strncmp(needed, "libasan.so.", 11) == 0;
-        program->tsan |= strncmp(needed, "libtsan.so.", 11) == 0;
         static const char *const compilers[] = { "libnvrtc.so.", "libnvJitLink.so.", "libnvvm.so." };
         for (size_t k = 0; k < sizeof compilers / sizeof compilers[0]; k++)
             program->compiles |= strncmp(needed, compilers[k], strlen(compilers[k])) == 0;
     }
+    /* gcc links a sanitizer's library, clang puts it into the program: either way the program has this symbol. */
+    program->asan = strings && names_symbol(image, strings, "__asan_init");
+    program->tsan = strings && names_symbol(image, strings, "__tsan_init");
 }
 
 /* "#! interpreter argument" */

@@ -16,7 +16,7 @@ struct run_program {
     bool privileged;                /* setuid, setgid or with capabilities: the loader ignores LD_LIBRARY_PATH */
     bool foreign;                   /* not for x86-64 */
     bool no_loader;                 /* linked with -static */
-    bool asan, tsan;                /* it was built with that sanitizer, whose library it is linked with */
+    bool asan, tsan;                /* it was built with that sanitizer, by gcc or by clang */
     bool rpath;                     /* has a DT_RPATH, which the loader searches before LD_LIBRARY_PATH */
     char interpreter[PATH_MAX];     /* of a script or of a dynamic program; "" if it has none */
     bool compiles;                  /* it may compile kernels: linked with NVRTC, nvJitLink or NVVM, or Python */
