@@ -592,8 +592,9 @@ void exec_warp_start(struct exec_warp *, uint32_t lanes);
 void exec_warp_begin(struct exec_warp *);
 /* The end of a full warp of a kernel without barriers: nobody waits for its lanes, and its frame is the only one. */
 void exec_warp_end(struct exec_warp *);
-/* Goes on with a full warp that has just started, if there is compiled code. true: it has come to its end; false:
-   slices go on. */
+/* Is a warp that has just started a full one, for which there is compiled code? */
+bool exec_warp_may_run_through(const struct exec_warp *);
+/* Goes on with such a warp. true: it has come to its end; false: slices go on. */
 bool exec_warp_run_through(struct exec_warp *);
 /* Runs groups until the budget is spent, none is runnable, the warp halts before a store or leaves a barrier last.
    Returns what it used of the budget, which may be more. */

@@ -227,12 +227,16 @@ void exec_warp_begin(struct exec_warp *w)
         begin(w);
 }
 
+bool exec_warp_may_run_through(const struct exec_warp *w)
+{
+    const struct exec_insn *i = w->block->grid->entry->insns;
+    return w->alive == UINT32_MAX && i->straight == EXEC_STRAIGHT_REGION && exec_region_ready(w, i);
+}
+
 bool exec_warp_run_through(struct exec_warp *w)
 {
     const struct exec_insn *i = w->block->grid->entry->insns;
-    sg_jit_code *code = i->straight == EXEC_STRAIGHT_REGION ? exec_region_ready(w, i) : NULL;
-    if (!code || w->alive != UINT32_MAX)
-        return false;
+    sg_jit_code *code = exec_region_ready(w, i);
     begin(w);
     i = code(w, i);
     exec_instructions_add(w);

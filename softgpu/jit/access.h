@@ -6,6 +6,7 @@
 
 enum { HALF = SG_LANES / 2 };
 
+/* window.c */
 LLVMValueRef both(struct compiler *, LLVMValueRef, LLVMValueRef);
 LLVMValueRef is_aligned(struct compiler *, LLVMValueRef address, unsigned size);
 
@@ -19,7 +20,7 @@ void go_on_inside(struct compiler *, LLVMValueRef usual, struct window_place *, 
                   LLVMBasicBlockRef rare);
 /* Of so few bytes that they lie in two granules at most: may the device touch them so (enum sg_rights)? */
 LLVMValueRef may_touch(struct compiler *, const struct window_place *, unsigned bytes, unsigned rights);
-/* Do so many bytes of shared memory behind the offset exist? */
+/* access.c. Do so many bytes of shared memory behind the offset exist? */
 LLVMValueRef fits_shared(struct compiler *, LLVMValueRef offset, unsigned bytes);
 
 /* together.c: of a load at that address which is checked together with others: writes the code that goes on in the

@@ -28,6 +28,7 @@
  *   functions.c   other arithmetic: calls of the interpreter's functions
  *   exchanges.c   shuffles and votes of a full warp
  *   access.c      accesses of memory: the usual case inline
+ *   window.c      the window where the warp was last
  *   steps.c       where it is known how far lanes are apart
  *   together.c    loads beside each other, which are checked together
  *   vectors.c     vectors of global memory: elements change places

@@ -177,15 +177,19 @@ static void attribute(struct compiler *c, const char *name, const char *value)
                                                       (unsigned)strlen(value)));
 }
 
-static bool optimise(struct compiler *c, char *why, size_t size)
+/* LLVM's other parts crash on a module that is not well made. */
+static bool verify(struct compiler *c, char *why, size_t size)
 {
     char *message = NULL;
-    if (LLVMVerifyModule(c->module, LLVMReturnStatusAction, &message)) {
+    const bool wrong = LLVMVerifyModule(c->module, LLVMReturnStatusAction, &message);
+    if (wrong)
         snprintf(why, size, SG_JIT_DEFECT "%s", message);
-        LLVMDisposeMessage(message);
-        return false;
-    }
     LLVMDisposeMessage(message);
+    return !wrong;
+}
+
+static bool optimise(struct compiler *c, char *why, size_t size)
+{
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
     bool bad = c->wish->whole && failed(LLVMRunPasses(c->module, first_passes, library.machine, options), why, size);
     if (c->wish->whole && !bad)
@@ -319,7 +323,8 @@ static struct sg_jit_region *find(struct compiler *c, enum sg_jit_source *source
 static struct sg_jit_region *compile_with(struct compiler *c, enum sg_jit_source *source, char *why, size_t size)
 {
     c->context = LLVMContextCreate();
-    struct sg_jit_region *r = make_module(c, why, size) ? find(c, source, why, size) : NULL;
+    const bool made = make_module(c, why, size) && verify(c, why, size);
+    struct sg_jit_region *r = made ? find(c, source, why, size) : NULL;
     LLVMDisposeModule(c->module);
     LLVMContextDispose(c->context);
     return r;

@@ -6,7 +6,7 @@ SOFTGPU_JIT_SOURCES := $(addprefix softgpu/jit/,access.c arithmetic.c atomics.c 
                           divisions.c doubles.c elementary.c emit.c exchanges.c fixed.c floats.c forms.c \
                           functions.c gather.c integers.c lanes.c late.c library.c live.c locals.c matrix.c \
                           parameters.c phases.c places.c ranges.c reach.c region.c rounded.c rows.c run_loads.c \
-                          runs.c shapes.c steps.c store.c together.c vectors.c whole.c)
+                          runs.c shapes.c steps.c store.c together.c vectors.c whole.c window.c)
 SOFTGPU_JIT_OBJECTS := $(call objects,$(SOFTGPU_JIT_SOURCES))
 SOFTGPU_JIT_LIBRARY := $(BIN)/libsoftgpu-jit.so
 $(SOFTGPU_JIT_OBJECTS): OPTIMISE += -isystem $(LLVM_INCLUDE)

@@ -473,11 +473,20 @@ static void check_range(struct compiler *c, uint32_t k, const struct exec_insn *
     LLVMPositionBuilderAtEnd(b, right);
 }
 
+/* A row that code keeps in the frame, all lanes of it. */
+static bool stays_in_frame(const struct compiler *c, exec_source at)
+{
+    for (const struct row_variable *r = row_first(c, at); r; r = r->next ? &c->rows[r->next - 1] : NULL)
+        if (r->at == at && r->in_memory)
+            return true;
+    return false;
+}
+
 bool emit_in_steps(struct compiler *c, uint32_t k, LLVMBasicBlockRef (*leave_to)(struct compiler *, uint32_t),
                    bool (*lanewise)(struct compiler *, const struct exec_insn *))
 {
     const struct exec_insn *i = &c->wish->insns[k];
-    if (!c->shapes || result_shape(c, i, c->now).kind != SHAPE_STEPS)
+    if (!c->shapes || result_shape(c, i, c->now).kind != SHAPE_STEPS || stays_in_frame(c, i->d | EXEC_BASE_FRAME))
         return false;
     const struct arithmetic_form *form = arithmetic_form_of(i);
     for (unsigned n = 0; widens(i->known) && n < 2; n++)

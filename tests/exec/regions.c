@@ -209,6 +209,23 @@ EXEC_TEST(long_kernels_do_what_the_interpreter_does)
     }
 }
 
+/* A register of 64 bits that is the same in all lanes, and then one of which a conversion reads 8 bits. */
+EXEC_TEST(registers_of_two_widths_are_as_the_interpreter_has_them)
+{
+    unsigned char *out = gpu_alloc(BYTES);
+    const struct twice_launch l = { .shape = { .grid = { 1, 1, 1 }, .block = { 2 * SG_LANES, 1, 1 } }, .count = 1,
+                                    .arguments = { ARG(out) }, .memory = { { out, NULL, BYTES } } };
+    unsigned modules[2];
+    twice_load(KERNEL("k", ".local .align 16 .b8 memory[256];\n" MINE64
+                           "mov.u64 a5, memory; add.u64 a6, a5, 0; cvt.u16.u32 h1, r1; and.b16 h1, h1, 127;\n"
+                           "cvt.u64.u16 a5, h1; cvt.s64.s8 a7, a5; add.s64 a8, a6, a7; st.local.u8 [a8], h1;\n"
+                           "ld.local.u8 h2, [a8]; cvt.u32.u16 r5, h2; cvt.u64.u32 a9, r5; add.s64 a9, a9, a7;\n"
+                           "st.global.u64 [mine], a9;"),
+               modules);
+    assert_int_equal(twice_compare(modules, &l, "two widths"), CUDA_SUCCESS);
+    gpu_reset();
+}
+
 static int before(void **state)
 {
     setenv("FLYT_STATS", "1", 1);
