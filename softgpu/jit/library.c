@@ -21,7 +21,6 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <link.h>
-#include <llvm/Config/llvm-config.h>
 #include <openssl/sha.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -50,12 +49,15 @@ struct sg_jit_region {
     struct sg_jit_region *next;       /* in the bucket */
 };
 
+/* A SHA-256 of what code is made from and by; the object in which `inside` is comes next. */
+struct build_sum { const void *inside; uint8_t sum[STORE_KEY]; };
+
 static struct {
     LLVMOrcLLJITRef lljit;
     LLVMTargetMachineRef machine;
     pthread_mutex_t lock;             /* of all: an LLJIT without threads takes one module at a time */
     bool tried;
-    uint8_t build[STORE_KEY];         /* of this library: half of the key */
+    struct build_sum build;          /* of this library, LLVM's, and the level: half of each key */
     struct sg_jit_region *bucket[BUCKETS]; /* by the first byte of the key */
     char why[256];
 } library = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -84,38 +86,30 @@ static LLVMTargetMachineRef machine_new(bool avx512)
     return machine;
 }
 
-/* What a linker notes about an object that it makes, which has its build ID. */
-struct notes { const void *inside; const void *bytes; size_t size; };
-
-/* Of the object in which `inside` is. */
-static int find_notes(struct dl_phdr_info *object, size_t size, void *found)
+static void add_bytes(struct build_sum *s, const void *bytes, size_t size)
 {
-    struct notes *n = found;
+    uint8_t both[2 * STORE_KEY];
+    memcpy(both, s->sum, STORE_KEY);
+    SHA256(bytes, size, both + STORE_KEY);
+    SHA256(both, sizeof both, s->sum);
+}
+
+/* What the linker has noted about the object; the build ID is among it. */
+static int add_notes(struct dl_phdr_info *object, size_t size, void *sum)
+{
+    struct build_sum *s = sum;
     bool here = false;
     (void)size;
     for (unsigned k = 0; k < object->dlpi_phnum; k++) {
         const ElfW(Phdr) *p = &object->dlpi_phdr[k];
-        here = here || (p->p_type == PT_LOAD && (uintptr_t)n->inside - (object->dlpi_addr + p->p_vaddr) < p->p_memsz);
+        here = here || (p->p_type == PT_LOAD && (uintptr_t)s->inside - (object->dlpi_addr + p->p_vaddr) < p->p_memsz);
     }
     for (unsigned k = 0; here && k < object->dlpi_phnum; k++) {
         const ElfW(Phdr) *p = &object->dlpi_phdr[k];
-        if (p->p_type == PT_NOTE && !n->size) {
-            n->bytes = (const void *)(object->dlpi_addr + p->p_vaddr);
-            n->size = p->p_memsz;
-        }
+        if (p->p_type == PT_NOTE)
+            add_bytes(s, (const void *)(object->dlpi_addr + p->p_vaddr), p->p_memsz);
     }
     return here;
-}
-
-/* Adds what the object is to the sum. */
-static void add_object(const void *inside, uint8_t sum[STORE_KEY])
-{
-    uint8_t both[2 * STORE_KEY];
-    struct notes n = { .inside = inside };
-    dl_iterate_phdr(find_notes, &n);
-    memcpy(both, sum, STORE_KEY);
-    SHA256(n.bytes, n.size, both + STORE_KEY);
-    SHA256(both, sizeof both, sum);
 }
 
 /* The code's one symbol: the function of the machine from which it counts. */
@@ -153,9 +147,10 @@ static void start(const struct sg_jit_wish *wish)
     if (failed(LLVMOrcCreateLLJIT(&library.lljit, builder), library.why, sizeof library.why) ||
         !define_machine((const void *)(uintptr_t)wish->step))
         library.lljit = NULL;
-    library.build[0] = wish->avx512;
-    add_object(&library, library.build);
-    add_object((const void *)(uintptr_t)LLVMVerifyModule, library.build);
+    library.build = (struct build_sum){ .inside = &library, .sum = { wish->avx512 } };
+    dl_iterate_phdr(add_notes, &library.build);
+    library.build.inside = (const void *)(uintptr_t)LLVMVerifyModule;
+    dl_iterate_phdr(add_notes, &library.build);
 }
 
 static void types(struct compiler *c)
@@ -222,11 +217,10 @@ static bool make_module(struct compiler *c, char *why, size_t size)
 
 static void make_key(const struct compiler *c, uint8_t key[STORE_KEY])
 {
-    uint8_t both[2 * STORE_KEY];
+    struct build_sum s = library.build;
     LLVMMemoryBufferRef instructions = LLVMWriteBitcodeToMemoryBuffer(c->module);
-    memcpy(both, library.build, STORE_KEY);
-    SHA256((const void *)LLVMGetBufferStart(instructions), LLVMGetBufferSize(instructions), both + STORE_KEY);
-    SHA256(both, sizeof both, key);
+    add_bytes(&s, LLVMGetBufferStart(instructions), LLVMGetBufferSize(instructions));
+    memcpy(key, s.sum, STORE_KEY);
     LLVMDisposeMemoryBuffer(instructions);
 }
 
