@@ -136,3 +136,18 @@ void moving_fill_group(struct cluster *cluster, uint64_t key, uint64_t id, clien
     const struct moved_program *move = moving_find(cluster, id);
     *out = (client_group){ .key = key, .move = id, .group = move ? move->group : id };
 }
+
+ctl_code moving_group_ended(const struct cluster *cluster, const struct program *program, char *text)
+{
+    const struct moved_program *last = cluster->moves, *other = cluster->moves; /* the newest comes first */
+    while (last && last->program != program->id)
+        last = last->next;
+    if (!last || !last->group)
+        return CTL_OK;
+    while (other && (moves_ended(&other->is) || other->group != last->group))
+        other = other->next;
+    return other ? (ctl_code)explain(text, CTL_WAITING,
+                                     "move %llu of program %llu, which shares memory with it, has not ended yet",
+                                     (unsigned long long)other->id, (unsigned long long)other->program)
+                 : CTL_OK;
+}

@@ -579,6 +579,8 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
 {
     struct server *target = NULL;
     ctl_code code = check_program(cluster, program, wish->action, text);
+    if (code == CTL_OK && !wish->group)
+        code = moving_group_ended(cluster, program, text);
     if (code == CTL_OK)
         code = check_save(program, wish, text);
     if (code == CTL_OK)

@@ -98,6 +98,9 @@ ctl_code moving_group(struct cluster *, struct vm *, const client_group_args *, 
 /* Before the order of each: to its client manager. */
 void moving_tell_group(const struct moved_program *);
 void moving_fill_group(struct cluster *, uint64_t key, uint64_t move, client_group *);
+/* CTL_WAITING, with text: the program's last move has ended, but not yet those of all programs that moved with it, so
+   that these may still be where it was. */
+ctl_code moving_group_ended(const struct cluster *, const struct program *, char *text);
 /* What a client manager says. */
 void moving_said(struct cluster *, struct vm *, const client_moved_args *);
 /* Whether it was the answer to a NODE_ORDER_BRIDGE. */

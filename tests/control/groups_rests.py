@@ -12,6 +12,8 @@ shows: suspending: whoever is killed whenever a group is suspended or resumed, t
    one server, or all suspended and can be resumed, or have error 46 where their server had them alone. So it is for
    whoever is killed while they are suspended. What shared memory with a program that was killed then stays suspended,
    by name
+shows: suspending: an order to a group that has just been suspended or resumed waits while the move of another program
+   of it has not ended, also where the command before has returned
 shows: checkpoints: programs that share memory are saved together, also with the changes alone; none has a file where
    one of them cannot write its own
 shows: checkpoints: whoever is killed whenever a group is saved, the programs that live run on at their server, or have
@@ -20,6 +22,7 @@ shows: checkpoints: whoever is killed whenever a group is saved, the programs th
 """
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -169,6 +172,49 @@ def saved(cluster, ring):
     assert not os.path.exists(taken) and not os.path.exists(f"{taken}.{others[1].id}")
     ring.goes_on()
     ok("saved together, and the changes since; none has a file where one of them cannot write its own")
+
+
+def waits_for(cluster, hold, *words):
+    """While the first program of the group is held at the end of its move, the command says that it waits. Then it
+    succeeds."""
+    hold.reached("moved")
+    ours, its = pty.openpty()
+    command = subprocess.Popen([f"{groups.BIN}/flytctl", *words], env=cluster.env, stdout=subprocess.PIPE, stderr=its,
+                               text=True)
+    os.close(its)
+    shown, ended, holds = b"", False, True
+    while not ended:
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:                                     # the terminal's end
+            ended = True
+        if holds and (ended or b" waits: move " in shown):
+            hold.let_go("moved")
+            holds = False
+    os.close(ours)
+    said = command.communicate(timeout=60)[0]
+    assert command.returncode == 0 and b" waits: move " in shown, (words, command.returncode, said, shown)
+
+
+def one_after_another(cluster):
+    """The order names another program than the one that is held, so that the command before has returned."""
+    hold = Hold(cluster)
+    ring = Ring(cluster, 3, hold)
+    named = str(ring.all[1].id)
+    hold.at("moved")
+    cluster.run("program", "suspend", named, "--together")
+    waits_for(cluster, hold, "program", "resume", named, "--together")
+    ring.together()
+    ring.goes_on()
+    ring.rest()
+    hold.at("moved")
+    cluster.run("program", "resume", named, "--together")
+    waits_for(cluster, hold, "program", "checkpoint", named, os.path.join(cluster.dir, "soon"), "--together")
+    ring.together()
+    ring.goes_on()
+    ring.end()
+    gone(cluster)
+    ok("resume after suspend, checkpoint after resume: each waits for the last program of the order before")
 
 
 # ---- somebody is killed ----
@@ -338,6 +384,7 @@ def main():
             saved(cluster, ring)
             ring.end()
             gone(cluster)
+            one_after_another(cluster)
             in_between(cluster, "member")
         if ALL == "suspend":
             for party in ("first", "client-manager", "cluster-manager", "node-1", "node-2"):
