@@ -21,7 +21,6 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <link.h>
-#include <openssl/sha.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,14 +85,6 @@ static LLVMTargetMachineRef machine_new(bool avx512)
     return machine;
 }
 
-static void add_bytes(struct build_sum *s, const void *bytes, size_t size)
-{
-    uint8_t both[2 * STORE_KEY];
-    memcpy(both, s->sum, STORE_KEY);
-    SHA256(bytes, size, both + STORE_KEY);
-    SHA256(both, sizeof both, s->sum);
-}
-
 /* What the linker has noted about the object; the build ID is among it. */
 static int add_notes(struct dl_phdr_info *object, size_t size, void *sum)
 {
@@ -107,7 +98,7 @@ static int add_notes(struct dl_phdr_info *object, size_t size, void *sum)
     for (unsigned k = 0; here && k < object->dlpi_phnum; k++) {
         const ElfW(Phdr) *p = &object->dlpi_phdr[k];
         if (p->p_type == PT_NOTE)
-            add_bytes(s, (const void *)(object->dlpi_addr + p->p_vaddr), p->p_memsz);
+            store_sum(s->sum, (const void *)(object->dlpi_addr + p->p_vaddr), p->p_memsz);
     }
     return here;
 }
@@ -215,13 +206,14 @@ static bool make_module(struct compiler *c, char *why, size_t size)
     return true;
 }
 
-static void make_key(const struct compiler *c, uint8_t key[STORE_KEY])
+/* false: the process ends. */
+static bool make_key(const struct compiler *c, uint8_t key[STORE_KEY])
 {
-    struct build_sum s = library.build;
     LLVMMemoryBufferRef instructions = LLVMWriteBitcodeToMemoryBuffer(c->module);
-    add_bytes(&s, LLVMGetBufferStart(instructions), LLVMGetBufferSize(instructions));
-    memcpy(key, s.sum, STORE_KEY);
+    memcpy(key, library.build.sum, STORE_KEY);
+    const bool made = store_sum(key, LLVMGetBufferStart(instructions), LLVMGetBufferSize(instructions));
     LLVMDisposeMemoryBuffer(instructions);
+    return made;
 }
 
 static void symbol_of(const uint8_t *key, char symbol[SYMBOL_SIZE])
@@ -290,7 +282,10 @@ static struct sg_jit_region *find(struct compiler *c, enum sg_jit_source *source
 {
     uint8_t key[STORE_KEY];
     char symbol[SYMBOL_SIZE];
-    make_key(c, key);
+    if (!make_key(c, key)) {
+        snprintf(why, size, "the process ends");
+        return NULL;
+    }
     struct sg_jit_region **bucket = &library.bucket[key[0]], *r = *bucket;
     while (r && memcmp(r->key, key, sizeof key))
         r = r->next;
