@@ -170,7 +170,7 @@ static void start_and_run(struct exec_block *b)
     note_stops(b, ran, ran < i);
     for (through &= !i; through && i < b->warp_count && !exec_block_must_end(b); i++) {
         start_warp(b, i);
-        if (!exec_warp_may_run_through(&b->warps[i])) { /* yet: that says nothing of later blocks */
+        if (!exec_warp_may_run_through(&b->warps[i])) { /* there may be no code yet: later blocks try again */
             i++;
             break;
         }

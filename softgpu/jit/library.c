@@ -85,7 +85,7 @@ static LLVMTargetMachineRef machine_new(bool avx512)
     return machine;
 }
 
-/* What the linker has noted about the object; the build ID is among it. */
+/* Adds the notes that the linker has put into the object. The build ID is one of them. */
 static int add_notes(struct dl_phdr_info *object, size_t size, void *sum)
 {
     struct build_sum *s = sum;

@@ -99,7 +99,7 @@ static int by_age(const void *a, const void *b)
     return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
 }
 
-/* The files of the folder whose names begin like ours, and how many; NULL: none, or no memory. */
+/* The files of the folder whose names are keys, and how many there are; NULL: none, or no memory. */
 static struct stored_file *files_of(size_t *count, uint64_t *bytes)
 {
     struct stored_file *list = NULL;
@@ -248,7 +248,7 @@ void *store_read(const uint8_t key[STORE_KEY], size_t *size)
     void *code = read_code(fd, key, size);
     if (code)
         futimens(fd, NULL);
-    else if (!sums_are_over()) /* then the file may be good */
+    else if (!sums_are_over()) /* while the process ends, nobody knows whether the file is good */
         unlinkat(store.folder, name, 0);
     close(fd);
     return code;
