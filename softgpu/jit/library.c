@@ -55,7 +55,7 @@ static struct {
     LLVMOrcLLJITRef lljit;
     LLVMTargetMachineRef machine;
     pthread_mutex_t lock;             /* of all: an LLJIT without threads takes one module at a time */
-    bool tried;
+    bool tried, over;                 /* over: the process ends */
     struct build_sum build;          /* of this library, LLVM's, and the level: half of each key */
     struct sg_jit_region *bucket[BUCKETS]; /* by the first byte of the key */
     char why[256];
@@ -116,6 +116,24 @@ static bool define_machine(const void *machine)
         return true;
     LLVMOrcDisposeMaterializationUnit(unit);
     return false;
+}
+
+/* When the process ends, LLVM and OpenSSL destroy what they use, while other threads may still compile. So the end waits
+   for the region that is being compiled, and no other is begun. What is registered last is called first: so OpenSSL is
+   used once before this is registered, and LLVM, which makes some of its variables with the first region, before it is
+   registered again. */
+static void end(void)
+{
+    pthread_mutex_lock(&library.lock);
+    library.over = true;
+    pthread_mutex_unlock(&library.lock);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    uint8_t sum[STORE_KEY] = { 0 };
+    store_sum(sum, sum, sizeof sum);
+    atexit(end);
 }
 
 /* For the level that the first region asks for: the process has one. */
@@ -206,14 +224,12 @@ static bool make_module(struct compiler *c, char *why, size_t size)
     return true;
 }
 
-/* false: the process ends. */
-static bool make_key(const struct compiler *c, uint8_t key[STORE_KEY])
+static void make_key(const struct compiler *c, uint8_t key[STORE_KEY])
 {
     LLVMMemoryBufferRef instructions = LLVMWriteBitcodeToMemoryBuffer(c->module);
     memcpy(key, library.build.sum, STORE_KEY);
-    const bool made = store_sum(key, LLVMGetBufferStart(instructions), LLVMGetBufferSize(instructions));
+    store_sum(key, LLVMGetBufferStart(instructions), LLVMGetBufferSize(instructions));
     LLVMDisposeMemoryBuffer(instructions);
-    return made;
 }
 
 static void symbol_of(const uint8_t *key, char symbol[SYMBOL_SIZE])
@@ -282,10 +298,7 @@ static struct sg_jit_region *find(struct compiler *c, enum sg_jit_source *source
 {
     uint8_t key[STORE_KEY];
     char symbol[SYMBOL_SIZE];
-    if (!make_key(c, key)) {
-        snprintf(why, size, "the process ends");
-        return NULL;
-    }
+    make_key(c, key);
     struct sg_jit_region **bucket = &library.bucket[key[0]], *r = *bucket;
     while (r && memcmp(r->key, key, sizeof key))
         r = r->next;
@@ -345,12 +358,15 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, struct sg_j
         snprintf(why, size, "too many places where lanes may be");
     else {
         pthread_mutex_lock(&library.lock);
-        if (!library.tried)
+        const bool first = !library.tried;
+        if (first && !library.over)
             start(wish);
-        if (library.lljit)
+        if (library.lljit && !library.over)
             r = compile_with(&c, &made->source, why, size);
         else
-            snprintf(why, size, "%s", library.why);
+            snprintf(why, size, "%s", library.over ? "the process ends" : library.why);
+        if (first)
+            atexit(end);
         pthread_mutex_unlock(&library.lock);
     }
     phases_free(&c);
@@ -369,7 +385,7 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, struct sg_j
 static void release(struct sg_jit_region *r)
 {
     pthread_mutex_lock(&library.lock);
-    if (!--r->users) {
+    if (!library.over && !--r->users) {
         struct sg_jit_region **at = &library.bucket[r->key[0]];
         while (*at != r)
             at = &(*at)->next;

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <openssl/sha.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,55 +32,19 @@ static void name_of(const uint8_t *key, char name[NAME_SIZE])
         snprintf(name + 2 * k, 3, "%02x", key[k]);
 }
 
-/* ---- sums ---- */
-
-/* OpenSSL clears up when the process ends, while other threads may still compile. */
-static struct { pthread_once_t once; pthread_mutex_t lock; bool over; } sums = { PTHREAD_ONCE_INIT,
-                                                                                 PTHREAD_MUTEX_INITIALIZER, false };
-
-static void end_sums(void)
-{
-    pthread_mutex_lock(&sums.lock);
-    sums.over = true;
-    pthread_mutex_unlock(&sums.lock);
-}
-
-/* OpenSSL notes its own end when it is used for the first time. What is noted later is called before. */
-static void begin_sums(void)
-{
-    uint8_t sum[STORE_KEY];
-    SHA256((const uint8_t *)"", 0, sum);
-    atexit(end_sums);
-}
-
-bool store_sum(uint8_t sum[STORE_KEY], const void *bytes, size_t size)
+void store_sum(uint8_t sum[STORE_KEY], const void *bytes, size_t size)
 {
     uint8_t both[2 * STORE_KEY];
-    pthread_once(&sums.once, begin_sums);
-    pthread_mutex_lock(&sums.lock);
-    const bool over = sums.over;
     memcpy(both, sum, STORE_KEY);
-    if (!over) {
-        SHA256(bytes, size, both + STORE_KEY);
-        SHA256(both, sizeof both, sum);
-    }
-    pthread_mutex_unlock(&sums.lock);
-    return !over;
-}
-
-static bool sums_are_over(void)
-{
-    pthread_mutex_lock(&sums.lock);
-    const bool over = sums.over;
-    pthread_mutex_unlock(&sums.lock);
-    return over;
+    SHA256(bytes, size, both + STORE_KEY);
+    SHA256(both, sizeof both, sum);
 }
 
 /* Of the key and the code. */
-static bool sum_of(const uint8_t *key, const void *code, size_t size, uint8_t sum[STORE_KEY])
+static void sum_of(const uint8_t *key, const void *code, size_t size, uint8_t sum[STORE_KEY])
 {
     memcpy(sum, key, STORE_KEY);
-    return store_sum(sum, code, size);
+    store_sum(sum, code, size);
 }
 
 /* Only this user may write it. */
@@ -228,7 +191,8 @@ static void *read_code(int fd, const uint8_t *key, size_t *size)
         free(code);
         return NULL;
     }
-    if (!sum_of(key, code, h.size, sum) || memcmp(sum, h.sum, sizeof sum)) {
+    sum_of(key, code, h.size, sum);
+    if (memcmp(sum, h.sum, sizeof sum)) {
         free(code);
         return NULL;
     }
@@ -248,7 +212,7 @@ void *store_read(const uint8_t key[STORE_KEY], size_t *size)
     void *code = read_code(fd, key, size);
     if (code)
         futimens(fd, NULL);
-    else if (!sums_are_over()) /* while the process ends, nobody knows whether the file is good */
+    else
         unlinkat(store.folder, name, 0);
     close(fd);
     return code;
@@ -268,8 +232,7 @@ void store_write(const uint8_t key[STORE_KEY], const void *code, size_t size)
     name_of(key, name);
     name_of(process, mine);
     memcpy(h.magic, magic, sizeof magic);
-    if (!sum_of(key, code, size, h.sum))
-        return;
+    sum_of(key, code, size, h.sum);
     unlinkat(store.folder, mine, 0);
     int fd = openat(store.folder, mine, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)

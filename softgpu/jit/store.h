@@ -9,7 +9,7 @@
  * A file that is not whole, or that somebody else may write, is not used. Whoever may write the user's files may run
  * code as the user anyway.
  *
- * Not thread-safe, but for store_sum(): the caller has a lock.
+ * Not thread-safe: the caller has a lock.
  */
 #ifndef SOFTGPU_JIT_STORE_H
 #define SOFTGPU_JIT_STORE_H
@@ -29,8 +29,8 @@ enum { STORE_FILES_MOST = 4096, STORE_BYTES_MOST = 256 << 20, STORE_FILE_MOST = 
 bool store_open(const char *folder, char *why, size_t size);
 /* The code of the key, for the caller to free; NULL: there is none. */
 void *store_read(const uint8_t key[STORE_KEY], size_t *size);
-/* Adds so many bytes to the sum, a SHA-256 of the sum before and theirs. false: the process ends. */
-bool store_sum(uint8_t sum[STORE_KEY], const void *bytes, size_t size);
+/* Adds so many bytes to the sum, which becomes the SHA-256 of the sum before and theirs. */
+void store_sum(uint8_t sum[STORE_KEY], const void *bytes, size_t size);
 /* Keeps a copy, if it can. */
 void store_write(const uint8_t key[STORE_KEY], const void *code, size_t size);
 /* The code of the key turned out to be useless. */

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""kept.py BIN PROGRAM: code that the software GPU has compiled lies on disk, and the next process takes it from
-there. PROGRAM prints what does not differ from run to run. TAP on stdout.
+"""kept.py BIN PROGRAM ENDS: code that the software GPU has compiled lies on disk, and the next process takes it from
+there. PROGRAM prints what does not differ from run to run, ENDS ends while code is being compiled. TAP on stdout.
 
 shows: software GPU: compiled code is kept in a folder of the user's own (FLYT_SOFTGPU_CACHE); the next process compiles
-  nothing and prints the same; a damaged file, another level of the processor and another build compile again
+  nothing and prints the same; a damaged file, another level of the processor and another build compile again; a
+  process may end while code is being compiled
 """
 import os
 import re
@@ -15,7 +16,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from testlib import case, need, only_cases, sanitizer_environment  # noqa: E402
 
-BIN, PROGRAM = map(os.path.abspath, sys.argv[1:3])
+BIN, PROGRAM, ENDS = map(os.path.abspath, sys.argv[1:4])
 FOLDER = tempfile.mkdtemp(prefix="flyt-kept-")
 COMPILED = re.compile(r"^softgpu: compiled (\d+) regions", re.M)
 STORED = re.compile(r"^softgpu: (\d+) regions had code on disk", re.M)
@@ -125,6 +126,15 @@ def processes_share_a_folder():
     for k in range(1, 5):
         with open(f"{FOLDER}/said-{k}", encoding="utf-8") as file:
             need(file.read() == said, said)
+
+
+@case
+def a_process_ends_while_code_is_compiled():
+    """OpenSSL, of which the sums of keys are, clears up then."""
+    for k in range(10):
+        setting = environment(BIN, FLYT_SOFTGPU_CACHE="off", FLYT_SOFTGPU_JIT="on", FLYT_SOFTGPU_THREADS="2")
+        done = subprocess.run([ENDS], env=setting, text=True, capture_output=True, timeout=300)
+        need(done.returncode == 0, (k, done.returncode, done.stderr))
 
 
 if __name__ == "__main__":
