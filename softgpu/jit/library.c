@@ -118,10 +118,10 @@ static bool define_machine(const void *machine)
     return false;
 }
 
-/* When the process ends, LLVM and OpenSSL destroy what they use, while other threads may still compile. So the end waits
-   for the region that is being compiled, and no other is begun. What is registered last is called first: so OpenSSL is
-   used once before this is registered, and LLVM, which makes some of its variables with the first region, before it is
-   registered again. */
+/* When the process ends, LLVM and OpenSSL destroy what they use, while other threads may still compile. So the end
+   waits for the region that is being compiled, and no other is begun. What is registered last is called first: so
+   OpenSSL is used once before this is registered, and LLVM, which makes some of its variables with the first region,
+   before it is registered again. */
 static void end(void)
 {
     pthread_mutex_lock(&library.lock);
