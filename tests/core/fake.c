@@ -401,6 +401,9 @@ static void call(rpc_request *r)
         arguments(r, (xdrproc_t)xdr_stream_create_args, &a);
         fake.queues[a.stream].context = a.context;
         fake.queues[a.stream].done = fake.counted[a.stream] = 0;
+        for (int i = 0; i < FAKE_STREAMS; i++)           /* of the stream that had the id: it has ended */
+            if (fake.events[i].stream == a.stream)
+                fake.events[i].number = 0;
         break;
     }
     case FLYT_EVENT_ELAPSED_TIME:

@@ -144,6 +144,31 @@ static void body_pinned_chain(void)
     free(buffer);
 }
 
+/* An event outlives its stream, whose structure becomes the next stream's: what waits for the event does not wait for
+   copies of that one. */
+static void body_stream_of_before(void)
+{
+    fake_start();
+    core_stream before, next, other;
+    core_event event;
+    void *pinned;
+    uint64_t a = allocate(4096);
+    CHECK(core_host_allocate(4096, 0, &pinned) == 0 && core_stream_create(on(0), 1, 0, &other) == 0);
+    CHECK(core_event_create(on(0), 2, &event) == 0 && core_stream_create(on(0), 1, 0, &before) == 0);
+    for (uint32_t i = 0; i < 20; i++)
+        CHECK(fill(before, a, 1, i) == 0);
+    CHECK(core_event_record(on(0), event, before, 0) == 0 && core_stream_synchronize(on(0), before) == 0);
+    CHECK(core_stream_destroy(before) == 0);
+    CHECK(core_event_synchronize(event) == 0);           /* its answer says that the server has seen the end */
+    CHECK(core_stream_create(on(0), 1, 0, &next) == 0 && launch("hold", next, NULL) == 0);
+    CHECK(copy_out(on(0), next, pinned, a, 4096, false) == 0);
+    CHECK(core_event_synchronize(event) == 0);
+    CHECK(core_stream_wait(on(0), other, event, 0) == 0 && core_stream_synchronize(on(0), other) == 0);
+    CHECK(core_stream_query(on(0), next) == 600);
+    fake_release();
+    CHECK(core_stream_synchronize(on(0), next) == 0 && *(uint32_t *)pinned == 19 && core_take_latched() == 0);
+}
+
 /* A synchronous copy waits behind a kernel, and its errors come back there; behind nothing it does not wait. */
 static void body_waiting_rule(void)
 {
@@ -171,6 +196,7 @@ static void body_waiting_rule(void)
           core_context_retain(on(0)) == 700);
 }
 
-ISOLATED(copies, body_copies, body_boxes, body_source_taken, body_pinned_chain, body_waiting_rule)
+ISOLATED(copies, body_copies, body_boxes, body_source_taken, body_pinned_chain,
+     body_stream_of_before, body_waiting_rule)
 
 int main(void) { return unit_run(NULL, NULL); }

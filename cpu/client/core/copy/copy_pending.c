@@ -26,8 +26,9 @@
 static bool blocked(const struct pending_copy *out)
 {
     FLYT_ASSERT_HELD(&pending_copies.lock);
-    const struct point point = { out->stream, atomic_load(&out->at.number), atomic_load(&out->at.serial),
-                                 atomic_load(&out->at.legacy_before) };
+    const struct point point = { .stream = out->stream, .life = atomic_load(&out->stream->life),
+                                 .number = atomic_load(&out->at.number), .serial = atomic_load(&out->at.serial),
+                                 .legacy_before = atomic_load(&out->at.legacy_before) };
     for (const struct pending_copy *o = pending_copies.first; o; o = o->next)
         if (o != out && atomic_load(&o->at.serial) < point.serial && pending_overlap(&o->place, &out->place) &&
             pending_before(o, &point))

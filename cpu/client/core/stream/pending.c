@@ -50,10 +50,12 @@ bool pending_overlap(const struct host_rows *a, const struct host_rows *b)
 
 /* ---- what comes before what; under pending_copies.lock ---- */
 
+/* A structure becomes another stream's only when no mark refers to it any more (pending_refer_to): so all marks are of
+   the present one, and come behind the points of those before. */
 static bool mark_before(const struct copy_mark *m, const struct point *p)
 {
     if (m->stream == p->stream)
-        return m->number <= p->number;
+        return atomic_load(&p->stream->life) == p->life && m->number <= p->number;
     if (m->stream->context != p->stream->context || !stream_is_blocking(m->stream) || !stream_is_blocking(p->stream))
         return false;
     if (stream_is_legacy(m->stream) || stream_is_legacy(p->stream))

@@ -53,7 +53,9 @@ static void number_several(struct numbering *n, struct client_stream *s, uint32_
 {
     FLYT_ASSERT_HELD(&s->lock);
     uint64_t before = atomic_load_explicit(&s->numbered, memory_order_relaxed), number = before + calls;
-    *n = (struct numbering){ .place = { placed }, .stream = s, .point = { .stream = s, .number = number } };
+    *n = (struct numbering){ .place = { placed }, .stream = s,
+                             .point = { .stream = s, .life = atomic_load_explicit(&s->life, memory_order_relaxed),
+                                        .number = number } };
     atomic_store_explicit(&s->numbered, number, memory_order_release);
     if (weighty)
         atomic_store_explicit(&s->weighty, before + weighty, memory_order_release);

@@ -147,6 +147,7 @@ static struct client_stream *stream_new(core_context *c, unsigned flags, int pri
     atomic_store(&s->legacy_before, 0);
     atomic_store(&s->early_returns, 0);
     atomic_store(&s->behind.number, 0);
+    atomic_fetch_add(&s->life, 1);
     atomic_store(&s->token, token);
     early_return_count(s, 1);
     pthread_mutex_lock(&lists.lock);

@@ -19,13 +19,14 @@
 
 /* A place in the order of a stream's work: behind its call `number`. serial is that call's place among all calls of
    the session, legacy_before the serial of the last call that the context's legacy stream had been given by then:
-   enough to know whether a call of another stream comes before it by the rules of the legacy stream. */
+   enough to know whether a call of another stream comes before it by the rules of the legacy stream. life: which of
+   the streams that have had the structure: a point may outlive its stream, in an event. */
 struct client_stream;
 struct op;
 struct stream_recorder;
 struct point {
     const struct client_stream *stream;
-    uint64_t number, serial, legacy_before;
+    uint64_t life, number, serial, legacy_before;
 };
 /* The place of a call that is being submitted, for other threads: UINT64_MAX until it has its place. */
 struct submitted { atomic_uint_fast64_t number, serial, legacy_before; };
@@ -64,6 +65,7 @@ struct client_stream {
     /* early_return.c: an event behind such copies, and up to which; 0: none */
     struct { core_event event; atomic_uint_fast64_t number; } behind;
     atomic_uint_fast64_t token;       /* 0: legacy, or destroyed */
+    atomic_uint_fast64_t life;        /* grows with each stream that gets the structure */
     flyt_id  wire;
     core_context *context;
     unsigned flags;
@@ -189,7 +191,7 @@ uint64_t progress_next_serial(void);                        /* under the lock of
 /* Behind everything that it has been given. */
 static inline struct point stream_point(const struct client_stream *s)
 {
-    struct point p = { .stream = s, .number = atomic_load(&s->sent) };
+    struct point p = { .stream = s, .life = atomic_load(&s->life), .number = atomic_load(&s->sent) };
     p.serial = atomic_load(&s->serial);
     p.legacy_before = atomic_load(&s->legacy_before);
     return p;
