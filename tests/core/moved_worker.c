@@ -402,7 +402,7 @@ void worker_step(struct worker *w)
 void worker_end(struct worker *w)
 {
     static _Thread_local uint32_t host[WORKER_WORDS];
-    OK(cuCtxSynchronize());
+    OK(cuStreamSynchronize(w->stream)); /* a context is not waited for while another thread captures (900) */
     for (int i = 0; i < WORKER_BLOCKS; i++) {
         OK(cuMemcpyDtoH_v2(host, w->block[i], WORKER_BYTES));
         fnv_add(&w->hash, host, WORKER_BYTES);
