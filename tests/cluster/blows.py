@@ -43,9 +43,11 @@ class Blow:
         return self.loses(program) if outcome == "lost" else self.refuses(program, outcome[1])
 
     def note_victims(self, chosen):
-        """Those that certainly use what is struck now; they must hear of it."""
+        """Those that certainly use what is struck now; they must hear of it. One whose worker was killed a moment ago
+        is still there, and waits for a reason that nobody knows."""
         now = time.monotonic()
-        self.victims = [p for p in self.programs.snapshot() if chosen(p) and p.place()[0] and now - p.started > 3]
+        self.victims = [p for p in self.programs.snapshot()
+                        if chosen(p) and p.place()[0] and now - p.started > 3 and not p.has_lost()]
 
     def missing(self, done):
         """Victims that did not hear."""

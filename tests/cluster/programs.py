@@ -53,6 +53,10 @@ class Program:
         """Whether it uses shared memory."""
         return self.vm == "vm1" and self.place()[1] == HOST
 
+    def has_lost(self):
+        """Whether it has noticed that its connection is gone. It ends up to three seconds later: it asks why first."""
+        return LOST in self.text()
+
     def poll(self):
         if self.ended is None and self.process.poll() is not None:
             self.ended = time.monotonic()
