@@ -19,7 +19,8 @@ LOST = "the connection to the GPU server"
 REFUSALS = {
     "manager": r"no client manager answers at|the client manager went away before|does not answer as a client manager",
     "cluster": r"the cluster manager cannot be reached",
-    "server": r"no GPU server answers at|does not answer as a GPU server|the connection to the GPU server .* is lost",
+    "server": r"no GPU server answers at|does not answer as a GPU server|the connection to the GPU server .* is lost|"
+              r"the GPU server .* went away during the handshake",
     "gone": r"no GPU for this program: .*(GPU server|node .* silent)",
 }
 FOREVER = 1e6
