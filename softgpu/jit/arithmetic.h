@@ -20,13 +20,14 @@ LLVMValueRef float_from(struct compiler *, LLVMValueRef bits, bool ftz);
 LLVMValueRef float_to(struct compiler *, LLVMValueRef x, bool ftz);
 /* Between 0 and 1; NaN is 0. */
 LLVMValueRef float_saturated(struct compiler *, LLVMValueRef bits);
-/* Of an instruction with .ftz: a result that is the least normal number may have been rounded up to it; then the
-   function knows better. */
-LLVMValueRef float_least(struct compiler *, const struct exec_insn *, LLVMValueRef bits);
 /* EQ, NE, LT, LE, GT, GE, and these with u, by number. */
 LLVMRealPredicate float_predicate(unsigned number);
 
 /* ---- others ---- */
+
+/* functions.c. Of an instruction with .ftz: a result that is the least normal number may have been rounded up to it;
+   then the function knows better. */
+LLVMValueRef float_least(struct compiler *, const struct exec_insn *, LLVMValueRef bits);
 
 /* integers.c. NULL: the function of softgpu/alu has to do it. */
 LLVMValueRef integer_operation(struct compiler *, const struct exec_insn *, LLVMValueRef *s);

@@ -10,6 +10,7 @@
  *   rows.c        registers of the warp as values of 32 lanes
  *   live.c        which of them the function still reads from where on
  *   shapes.c      rows of which one lane says all
+ *   guess.c       what lanes of a row may have
  *   fixed.c       loads of shared memory at an address that is known
  *   places.c      code for some lanes: where the others wait
  *   runs.c        code for many registers: some lanes after the other
@@ -392,6 +393,8 @@ bool runs_find(struct compiler *);
    instruction that computes each lane by itself, and branches nowhere. */
 uint32_t run_emit(struct compiler *, uint32_t k, LLVMBasicBlockRef (*leave_to)(struct compiler *, uint32_t k),
                   bool (*lanewise)(struct compiler *, const struct exec_insn *));
+/* guess.c: what each lane of a row may have before instruction `end`, of a warp with 0 for all that is not known. */
+void guess_row(struct compiler *, exec_source, enum row_bits, uint32_t end, uint64_t lanes[SG_LANES]);
 /* run_loads.c: a store to shared memory, where rows are in the frame. false: it is none. */
 bool run_store_emit(struct compiler *, const struct exec_insn *);
 /* A row, or a constant where r is NULL, in a run. */

@@ -57,12 +57,6 @@ LLVMValueRef float_saturated(struct compiler *c, LLVMValueRef bits)
     return LLVMBuildSelect(b, none, zero, most, "");
 }
 
-LLVMValueRef float_least(struct compiler *c, const struct exec_insn *i, LLVMValueRef bits)
-{
-    LLVMValueRef size = LLVMBuildAnd(c->builder, bits, splat_32(c, 0x7fffffff), "");
-    return function_where(c, i, LLVMBuildICmp(c->builder, LLVMIntEQ, size, splat_32(c, 0x00800000), ""), bits);
-}
-
 LLVMRealPredicate float_predicate(unsigned number)
 {
     static const LLVMRealPredicate predicates[] = { LLVMRealOEQ, LLVMRealONE, LLVMRealOLT, LLVMRealOLE,

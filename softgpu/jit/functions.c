@@ -5,7 +5,7 @@
  * The function reads rows of the frame, where those that the code keeps in registers are stored before, and writes one
  * of its own, from which the lanes that take part get their results.
  */
-#include "softgpu/jit/compile.h"
+#include "softgpu/jit/arithmetic.h"
 
 static unsigned writes_of(const struct exec_insn *i)
 {
@@ -96,6 +96,14 @@ LLVMValueRef function_where(struct compiler *c, const struct exec_insn *i, LLVMV
     LLVMAddIncoming(phi, &value, &usual, 1);
     LLVMAddIncoming(phi, &other, &rare, 1);
     return phi;
+}
+
+LLVMValueRef float_least(struct compiler *c, const struct exec_insn *i, LLVMValueRef bits)
+{
+    LLVMBuilderRef b = c->builder;
+    LLVMValueRef size = LLVMBuildAnd(b, bits, splat(c, constant_32(c, 0x7fffffff)), ""),
+                 least = splat(c, constant_32(c, 0x00800000));
+    return function_where(c, i, LLVMBuildICmp(b, LLVMIntEQ, size, least, ""), bits);
 }
 
 bool emit_function(struct compiler *c, const struct exec_insn *i)

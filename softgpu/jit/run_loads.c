@@ -1,7 +1,9 @@
 /*
  * run_loads.c: loads of shared memory in runs (runs.c), and stores between them. Lanes mostly read places near each
  * other, and often the same ones: then what is behind the first lane's place is loaded into two registers, and each
- * lane picks its words from these. Else each lane's elements are loaded alone, and elements change places.
+ * lane picks its words from these. Else each lane's elements are loaded alone, and elements change places. Where the
+ * code of the function lets expect that all lanes of a round read one place, or read one behind the other (guess.c),
+ * there is code for that, too.
  */
 #include "softgpu/exec/fused.h"
 #include "softgpu/jit/runs.h"
@@ -72,18 +74,22 @@ static LLVMValueRef wrong_places(struct compiler *c, const struct run_load *x, L
     return LLVMBuildOr(b, LLVMBuildOr(b, far, odd, ""), beyond, "");
 }
 
-/* Not 0 where a lane reads before the first one of its round, or too far behind it. */
-static LLVMValueRef far_places(struct compiler *c, const struct run_load *x, LLVMValueRef a)
+/* Not 0 where a lane reads elsewhere than the places of the load say. */
+static LLVMValueRef other_places(struct compiler *c, const struct run_load *x, LLVMValueRef a)
 {
     LLVMBuilderRef b = c->builder;
-    const unsigned round = run_round(c);
-    LLVMValueRef which[SG_LANES];
-    for (unsigned l = 0; l < SG_LANES; l++)
-        which[l] = constant_32(c, l / round * round);
-    LLVMValueRef first = LLVMBuildShuffleVector(b, a, LLVMGetUndef(c->row32), LLVMConstVector(which, SG_LANES), ""),
+    const unsigned round = run_round(c), words = x->places == RUN_ONE ? round : 2 * round;
+    LLVMValueRef firsts[SG_LANES], exact[SG_LANES];
+    for (unsigned l = 0; l < SG_LANES; l++) {
+        firsts[l] = constant_32(c, l / round * round);
+        exact[l] = constant_32(c, x->places == RUN_BESIDE ? l % round * x->bytes : 0);
+    }
+    LLVMValueRef first = LLVMBuildShuffleVector(b, a, LLVMGetUndef(c->row32), LLVMConstVector(firsts, SG_LANES), ""),
                  behind = LLVMBuildSub(b, a, first, "");
-    LLVMValueRef far = LLVMBuildICmp(b, LLVMIntUGT, behind, splat(c, constant_32(c, run_near(c) - x->bytes)), "");
-    return LLVMBuildSExt(b, far, c->row32, "");
+    LLVMValueRef other = x->places == RUN_SAME || x->places == RUN_BESIDE
+                             ? LLVMBuildICmp(b, LLVMIntNE, behind, LLVMConstVector(exact, SG_LANES), "")
+                             : LLVMBuildICmp(b, LLVMIntUGT, behind, splat(c, constant_32(c, 4 * words - x->bytes)), "");
+    return LLVMBuildSExt(b, other, c->row32, "");
 }
 
 static LLVMValueRef or_with(struct compiler *c, LLVMValueRef a, LLVMValueRef b)
@@ -97,23 +103,60 @@ static LLVMValueRef is_none(struct compiler *c, LLVMValueRef row)
     return LLVMBuildICmp(c->builder, LLVMIntEQ, LLVMBuildBitCast(c->builder, some, c->i32, ""), constant_32(c, 0), "");
 }
 
-void run_loads_check(struct compiler *c, struct run_loads *g, LLVMBasicBlockRef apart, LLVMBasicBlockRef otherwise)
+void run_loads_check(struct compiler *c, struct run_loads *g, LLVMBasicBlockRef otherwise)
 {
     LLVMBuilderRef b = c->builder;
     LLVMValueRef size = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared_size)), 8),
-                 wrong = NULL, far = NULL;
+                 wrong = NULL;
     g->shared = load_from(c, c->i64, address_of(c, c->block, offsetof(struct exec_block, shared)), 8);
     size = LLVMBuildTrunc(b, size, c->i32, "");
-    for (unsigned k = 0; k < g->count; k++) {
-        LLVMValueRef a = addresses(c, &g->of[k]);
-        wrong = or_with(c, wrong, wrong_places(c, &g->of[k], a, size));
-        far = or_with(c, far, far_places(c, &g->of[k], a));
-    }
-    LLVMBasicBlockRef right = block_new(c, "right"), near = block_new(c, "near");
+    for (unsigned k = 0; k < g->count; k++)
+        wrong = or_with(c, wrong, wrong_places(c, &g->of[k], addresses(c, &g->of[k]), size));
+    LLVMBasicBlockRef right = block_new(c, "right");
     branch_mostly(c, is_none(c, wrong), right, otherwise);
     LLVMPositionBuilderAtEnd(b, right);
-    LLVMBuildCondBr(b, is_none(c, far), near, apart);
-    LLVMPositionBuilderAtEnd(b, near);
+}
+
+/* The first kind of places, if any, that holds for all rounds. */
+static enum run_places places_of(const struct compiler *c, const uint64_t *lanes, unsigned bytes)
+{
+    const unsigned round = run_round(c);
+    bool same = true, beside = true, one = round == 8;
+    for (unsigned l = 0; l < SG_LANES; l++) {
+        const uint32_t behind = (uint32_t)(lanes[l] - lanes[l / round * round]);
+        same &= !behind;
+        beside &= behind == l % round * bytes;
+        one &= behind <= 4 * round - bytes;
+    }
+    return same ? RUN_SAME : beside ? RUN_BESIDE : one ? RUN_ONE : RUN_NEAR;
+}
+
+bool run_loads_guess(struct compiler *c, struct run_loads *g, uint32_t first)
+{
+    bool any = false;
+    for (unsigned k = 0; k < g->count; k++) {
+        uint64_t lanes[SG_LANES];
+        guess_row(c, g->of[k].at, g->of[k].narrow ? ROW_32 : ROW_64, first, lanes);
+        g->of[k].places = places_of(c, lanes, g->of[k].bytes);
+        any |= g->of[k].places != RUN_NEAR;
+    }
+    return any;
+}
+
+void run_loads_set(struct run_loads *g, enum run_places places)
+{
+    for (unsigned k = 0; k < g->count; k++)
+        g->of[k].places = places;
+}
+
+void run_loads_fit(struct compiler *c, struct run_loads *g, LLVMBasicBlockRef otherwise)
+{
+    LLVMValueRef other = NULL;
+    for (unsigned k = 0; k < g->count; k++)
+        other = or_with(c, other, other_places(c, &g->of[k], addresses(c, &g->of[k])));
+    LLVMBasicBlockRef fit = block_new(c, "fit");
+    LLVMBuildCondBr(c->builder, is_none(c, other), fit, otherwise);
+    LLVMPositionBuilderAtEnd(c->builder, fit);
 }
 
 /* ---- in a round ---- */
@@ -128,8 +171,11 @@ static LLVMValueRef address_of_lane(struct compiler *c, const struct run_loads *
 void run_loads_begin(struct compiler *c, struct run_loads *g)
 {
     LLVMBuilderRef b = c->builder;
-    for (unsigned k = 0; g->near && k < g->count; k++) {
+    for (unsigned k = 0; k < g->count; k++) {
         struct run_load *x = &g->of[k];
+        x->first = address_of_lane(c, g, x, 0);
+        if (x->places != RUN_ONE && x->places != RUN_NEAR)
+            continue;
         LLVMTypeRef type = x->narrow ? c->row32 : c->row64;
         LLVMValueRef a = load_from(c, type, run_cells(c, x->at, x->narrow ? ROW_32 : ROW_64),
                                    x->narrow && c->width == 8 ? 32 : 64);
@@ -137,7 +183,6 @@ void run_loads_begin(struct compiler *c, struct run_loads *g)
             a = LLVMBuildTrunc(b, a, c->row32, "");
         LLVMValueRef first = LLVMBuildExtractElement(b, a, constant_32(c, 0), "");
         x->behind = LLVMBuildLShr(b, LLVMBuildSub(b, a, splat(c, first), ""), splat(c, constant_32(c, 2)), "");
-        x->first = address_of_lane(c, g, x, 0);
     }
 }
 
@@ -168,10 +213,40 @@ static LLVMValueRef permute_two(struct compiler *c, LLVMValueRef low, LLVMValueR
 static void load_near(struct compiler *c, const struct exec_insn *i, const struct run_load *x, LLVMValueRef *rows)
 {
     LLVMBuilderRef b = c->builder;
+    const bool one = x->places == RUN_ONE;
     LLVMValueRef at = address_of(c, x->first, (uint64_t)i->offset), low = load_from(c, c->row32, at, 4),
-                 high = load_from(c, c->row32, address_of(c, at, run_near(c) / 2), 4);
+                 high = one ? NULL : load_from(c, c->row32, address_of(c, at, run_near(c) / 2), 4);
+    for (unsigned k = 0; k < run_load_elements(i); k++) {
+        LLVMValueRef which = LLVMBuildAdd(b, x->behind, splat(c, constant_32(c, k)), "");
+        rows[k] = one ? permute(c, low, which) : permute_two(c, low, high, which);
+    }
+}
+
+/* All lanes have what the first one reads. */
+static void load_same(struct compiler *c, const struct exec_insn *i, const struct run_load *x, LLVMValueRef *rows)
+{
     for (unsigned k = 0; k < run_load_elements(i); k++)
-        rows[k] = permute_two(c, low, high, LLVMBuildAdd(b, x->behind, splat(c, constant_32(c, k)), ""));
+        rows[k] = splat(c, load_from(c, c->i32, address_of(c, x->first, (uint64_t)i->offset + 4 * k), 4));
+}
+
+/* Elements of the lanes are in a row. */
+static void load_beside(struct compiler *c, const struct exec_insn *i, const struct run_load *x, LLVMValueRef *rows)
+{
+    const unsigned n = run_load_elements(i);
+    LLVMTypeRef type = n == 4 ? LLVMVectorType(c->i32, n) : c->row32;
+    const unsigned bytes = n == 4 ? x->bytes : 4 * c->width, parts = n == 4 ? c->width : n;
+    LLVMValueRef part[SG_LANES], which[SG_LANES];
+    for (unsigned p = 0; p < parts; p++)
+        part[p] = load_from(c, type, address_of(c, x->first, (uint64_t)i->offset + p * bytes), x->bytes);
+    if (n == 4)
+        vectors_to_rows(c, part, c->width, n, rows);
+    for (unsigned k = 0; n == 2 && k < n; k++) {
+        for (unsigned l = 0; l < c->width; l++)
+            which[l] = constant_32(c, n * l + k);
+        rows[k] = LLVMBuildShuffleVector(c->builder, part[0], part[1], LLVMConstVector(which, c->width), "");
+    }
+    if (n == 1)
+        rows[0] = part[0];
 }
 
 /* One lane's elements. */
@@ -208,10 +283,12 @@ void run_load_emit(struct compiler *c, struct run_loads *g, const struct exec_in
     const struct run_load *x = load_of(g, i);
     const unsigned n = run_load_elements(i);
     LLVMValueRef rows[BLOCK];
-    if (g->near)
-        load_near(c, i, x, rows);
-    else
-        load_apart(c, g, x, i, rows);
+    switch (x->places) {
+    case RUN_SAME:   load_same(c, i, x, rows); break;
+    case RUN_BESIDE: load_beside(c, i, x, rows); break;
+    case RUN_APART:  load_apart(c, g, x, i, rows); break;
+    default:         load_near(c, i, x, rows);
+    }
     for (unsigned k = 0; k < n; k++)
         if (n == 1)
             row_write(c, i->d, ROW_32, rows[k]);

@@ -249,21 +249,28 @@ static void emit_rounds(struct compiler *c, uint32_t first, uint32_t end, struct
 uint32_t run_emit(struct compiler *c, uint32_t first, LLVMBasicBlockRef (*leave_to)(struct compiler *, uint32_t),
                   lanewise *other)
 {
-    struct run_loads g = { .near = true };
+    struct run_loads g;
     const uint32_t end = c->has_runs ? end_of(c, first, &g) : first;
     if (end == first)
         return first;
-    LLVMBasicBlockRef behind = block_new(c, "ran"), apart = NULL;
+    LLVMBasicBlockRef behind = block_new(c, "ran"), otherwise = NULL;
     if (g.count) {
-        apart = block_new(c, "apart");
-        run_loads_check(c, &g, apart, leave_to(c, first));
+        run_loads_check(c, &g, leave_to(c, first));
         has_read(c, first, end);
+        if (run_loads_guess(c, &g, first)) {
+            otherwise = block_new(c, "near");
+            run_loads_fit(c, &g, otherwise);
+            emit_rounds(c, first, end, &g, behind, other);
+            LLVMPositionBuilderAtEnd(c->builder, otherwise);
+            run_loads_set(&g, RUN_NEAR);
+        }
+        otherwise = block_new(c, "apart");
+        run_loads_fit(c, &g, otherwise);
     }
     emit_rounds(c, first, end, &g, behind, other);
-    if (apart) {
-        LLVMPositionBuilderAtEnd(c->builder, apart);
-        has_read(c, first, end);
-        g.near = false;
+    if (otherwise) {
+        LLVMPositionBuilderAtEnd(c->builder, otherwise);
+        run_loads_set(&g, RUN_APART);
         emit_rounds(c, first, end, &g, behind, other);
     }
     LLVMPositionBuilderAtEnd(c->builder, behind);

@@ -11,13 +11,22 @@ static inline unsigned run_round(const struct compiler *c) { return c->wish->avx
 /* Bytes of two such registers. */
 static inline unsigned run_near(const struct compiler *c) { return 8 * run_round(c); }
 
+/* Where the lanes of a round read: all at one place; one behind the other, without gaps; within one register from the
+   first one's place on; within two; anywhere. */
+enum run_places { RUN_SAME, RUN_BESIDE, RUN_ONE, RUN_NEAR, RUN_APART };
 /* Loads from one row of addresses, of one size: the least and the largest offset. In a round whose lanes read near each
    other: where the first one reads, and for each lane how many words behind that. */
-struct run_load { exec_source at; unsigned bytes; bool narrow; int64_t least, most; LLVMValueRef first, behind; };
+struct run_load {
+    exec_source at;
+    unsigned bytes;
+    bool narrow;
+    enum run_places places;
+    int64_t least, most;
+    LLVMValueRef first, behind;
+};
 struct run_loads {
     struct run_load of[RUN_LOADS];
     unsigned count;
-    bool near; /* all lanes of a round read within two registers */
     LLVMValueRef shared;
 };
 
@@ -25,9 +34,14 @@ struct run_loads {
 unsigned run_load_elements(const struct exec_insn *);
 /* false: there is no room for one more row of addresses. */
 bool run_load_add(struct run_loads *, const struct exec_insn *);
-/* Before the rounds. Goes on where lanes of each round read within two registers; in `apart` where some do not; in
-   `wrong` where a place is outside shared memory or not aligned. */
-void run_loads_check(struct compiler *, struct run_loads *, LLVMBasicBlockRef apart, LLVMBasicBlockRef wrong);
+/* Before the rounds. Goes on where all places are in shared memory and aligned, else in `wrong`. */
+void run_loads_check(struct compiler *, struct run_loads *, LLVMBasicBlockRef wrong);
+/* The places of all loads become what lanes are guessed to have, or RUN_NEAR. Is one of them another than that? first:
+   the first instruction of the run. */
+bool run_loads_guess(struct compiler *, struct run_loads *, uint32_t first);
+void run_loads_set(struct run_loads *, enum run_places);
+/* Goes on where the lanes of each round read as `places` of each load says, else in `otherwise`. */
+void run_loads_fit(struct compiler *, struct run_loads *, LLVMBasicBlockRef otherwise);
 /* At the beginning of a round. */
 void run_loads_begin(struct compiler *, struct run_loads *);
 void run_load_emit(struct compiler *, struct run_loads *, const struct exec_insn *);

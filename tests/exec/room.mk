@@ -1,7 +1,7 @@
 # Unit tests of the executor, through softgpu/engine.h. Each file of EXEC_TEST_NAMES is one program.
 EXEC_TEST_NAMES := arithmetic attributes basic blocks brief calls carries children clusters faults forward fragments \
                    fused grids litmus local matrix meeting memory nonsense phases pointers products progress ranges \
-                   regions streams tables tensors textures together warps wgmma whole
+                   regions runs streams tables tensors textures together warps wgmma whole
 EXEC_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/exec-,$(EXEC_TEST_NAMES))
 EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c tests/exec/record.c)
 # Some again with turns of random length and order, on more threads than cores, and without vector instructions.
@@ -17,7 +17,8 @@ $(EXEC_TEST_LEVELS): $(BUILD)/tests/exec-fused-%: $(BUILD)/tests/exec-fused
 # These tests through the compiler, where LLVM is (softgpu/jit/room.mk): a result that differs from the interpreter's
 # fails.
 ifeq ($(FLAVOUR)$(SOFTGPU_HAS_JIT),plainyes)
-EXEC_TEST_JIT_CHECK := arithmetic forward fused local phases progress ranges regions streams tables together warps
+EXEC_TEST_JIT_CHECK := arithmetic forward fused local phases progress ranges regions runs streams tables together \
+                       warps
 EXEC_TEST_JIT_LONG := basic blocks calls carries children clusters faults fragments grids litmus matrix meeting memory \
                       pointers textures
 EXEC_TEST_JIT := $(addprefix $(BUILD)/tests/exec-jit-,$(EXEC_TEST_JIT_CHECK) $(EXEC_TEST_JIT_LONG))
@@ -31,6 +32,7 @@ LONG_TESTS += "env EXEC_TEST_SHARE=1 $(BUILD)/tests/exec-jit-fused@600" \
               "env EXEC_TEST_SHARE=1 $(BUILD)/tests/exec-jit-phases@600" \
               "env EXEC_TEST_SHARE=1 $(BUILD)/tests/exec-jit-ranges@600" \
               "env EXEC_TEST_SHARE=1 $(BUILD)/tests/exec-jit-regions@600" \
+              "env EXEC_TEST_SHARE=1 $(BUILD)/tests/exec-jit-runs@600" \
               "env EXEC_TEST_SHARE=4 FLYT_SOFTGPU_WHOLE=off $(BUILD)/tests/exec-jit-forward@600" \
               $(addsuffix @600,$(addprefix $(BUILD)/tests/exec-jit-,$(EXEC_TEST_JIT_LONG)))
 endif
