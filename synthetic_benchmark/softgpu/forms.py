@@ -12,9 +12,10 @@ in DIR/found.json:
     build      builds the forms that DIR does not have yet
     check      both forms print the same results: lines without times are compared, numbers to 10⁻³
     measure    how many repetitions the warm-up and a measurement need, then rounds in which the forms take turns, until
-               each program has N; begins no more after S seconds. The warm-up of compiled code lasts until the compiler
-               has no work left: a run with FLYT_STATS=1 says when it ended, and its repetitions are doubled until no
-               region was compiled in the second half, or it takes 20 s of processor time
+               each program has N; begins no more after S seconds. Compiled code is kept in DIR/NAME.compiled, and the
+               warm-up lasts until the compiler has no work left: a run with FLYT_STATS=1 says when it ended, and its
+               repetitions are doubled until no region was compiled in the second half, or it takes 20 s of processor
+               time
     table      the ratios, as Markdown
 
 The time of a repetition is the difference of two processes with different numbers of repetitions, divided by the
@@ -31,6 +32,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -69,6 +71,9 @@ class Program:
     def binary(self, form):
         return os.path.join(self.options.dir, f"{self.name}.{'openmp' if form == 'openmp' else 'cuda'}")
 
+    def kept(self):
+        return os.path.abspath(os.path.join(self.options.dir, f"{self.name}.compiled"))
+
     def folder(self, form):
         kind = "omp" if form == "openmp" else "cuda"
         return os.path.join(self.options.sources, "HeCBench/src", f"{self.name}-{kind}")
@@ -105,7 +110,7 @@ class Program:
         """(seconds, seconds of processor time, what it printed)"""
         environment = dict(os.environ, OMP_WAIT_POLICY="passive", **more)
         if form != "openmp":
-            environment.update(FLYT_SERVER="local:", FLYT_SOFTGPU_JIT=form, FLYT_SOFTGPU_CACHE="off")
+            environment.update(FLYT_SERVER="local:", FLYT_SOFTGPU_JIT=form, FLYT_SOFTGPU_CACHE=self.kept())
             environment.update({"FLYT_SOFTGPU_CPU": "v3"} if self.options.avx2 else {})
             environment["LD_LIBRARY_PATH"] = os.path.abspath(os.path.join(self.options.bin, "cudart"))
         words = (self.other if form == "openmp" else self.arguments).format(n=repetitions, check=check).split()
@@ -152,16 +157,18 @@ class Program:
 
     def warm(self, cost):
         """Repetitions until the compiler has no work left, and what one costs then at most."""
-        repetitions = 3 + int(WARM["on"] / cost)
+        repetitions, seconds = 3 + int(WARM["on"] / cost), 0
+        shutil.rmtree(self.kept(), ignore_errors=True)
         while True:
             _, spent, text = self.run("on", repetitions, FLYT_STATS="1")
             ended, waiting = ENDED.search(text).groups()
+            regions, time = COMPILED.search(text).groups()
+            seconds += float(time) / 1e3
             done = waiting == "0" and float(ended) / 1e3 < spent / 2
             if done or spent > WARM_MOST:
                 break
             repetitions *= 2
-        regions, time = COMPILED.search(text).groups()
-        self.found["compiled"] = {"regions": int(regions), "seconds": float(time) / 1e3, "all": done}
+        self.found["compiled"] = {"regions": int(regions), "seconds": seconds, "all": done}
         return repetitions, (spent - float(time) / 1e3) / repetitions
 
     def count(self):
