@@ -2,12 +2,12 @@
  * runs.c: products of small matrices from shared memory, whose code computes some lanes after the others
  * (softgpu/jit/runs.c), do what the interpreter does, whatever lanes read.
  *
- * In random loops each lane multiplies words of two or three places in shared memory, which it computes from its thread
- * index: all lanes of a group at one place, one behind the other, near each other, or anywhere. The compiler guesses the
- * places from the code. It is right for blocks in a line; blocks of two dimensions, a factor that comes as a parameter,
- * and loops that go on by some bytes make it wrong, for some lanes or all. At times the last lane's place is odd, or
- * outside. Each loop is loaded twice, once with FLYT_SOFTGPU_FUSED=off, which is never compiled. One warp runs, so
- * memory must be equal behind a fault, too.
+ * In random loops each lane multiplies words of two or three places in shared memory, which it computes from its
+ * thread index: all lanes of a group at one place, one behind the other, near each other, or anywhere. The compiler
+ * guesses the places from the code. It is right for blocks in a line; blocks of two dimensions, a factor that comes as
+ * a parameter, and loops that go on by some bytes make it wrong, for some lanes or all. At times the last lane's place
+ * is odd, or outside. Each loop is loaded twice, once with FLYT_SOFTGPU_FUSED=off, which is never compiled. One warp
+ * runs, so memory must be equal behind a fault, too.
  *
  * shows: software GPU: products of words that lanes load from shared memory in any pattern are the same, and make the
  *   same fault, whether they are interpreted or compiled
