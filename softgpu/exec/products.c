@@ -116,7 +116,7 @@ typedef long long pair_bits __attribute__((aligned(4), may_alias));
 #else
 #define GREATER(x, y) CHOOSE((x) > (y), x, y)
 #define GREATER_WORDS(x, y) CHOOSE((x) > (y), x, y)
-#define MAGNITUDE(x) CHOOSE((x) < 0, -(x), x)
+#define MAGNITUDE(x) ((sums_ints)CHOOSE((sums_unsigned)((x) < 0), -(sums_unsigned)(x), (sums_unsigned)(x)))
 #define ANY(x) any_of(&(x))
 SG_INLINE bool any_of(const sums_ints *x)
 {
@@ -190,16 +190,16 @@ SG_INLINE bool add_sums(const float *a, const sums_floats *b, sums_ints most, su
     sums_ints outside = (most < SAFE_LEAST) | (most > SAFE_MOST);
     const sums_ints shift = (int)how.kept - most, field = (shift + 127) << 23;
     const sums_floats scale = (sums_floats)field;
-    /* each term is below 2^27: eight of them are an int */
+    /* Each term is below 2^27, so that eight of them are an int. Sums that are outside may wrap around. */
     sums_ints total = __builtin_convertvector(*c * scale, sums_ints);
     for (unsigned first = 0; first < k; first += 8) {
-        sums_ints sum = { 0 };
+        sums_unsigned sum = { 0 };
         for (unsigned at = first; at < k && at < first + 8; at++) {
             const sums_pairs x = (sums_pairs){ 0 } + *(const pair_bits *)(const void *)(a + 2 * at);
-            sum += __builtin_convertvector((sums_floats)x * b[at] * scale, sums_ints);
+            sum += (sums_unsigned)__builtin_convertvector((sums_floats)x * b[at] * scale, sums_ints);
         }
-        const sums_ints both = (sums_ints)((sums_unsigned)total + (sums_unsigned)sum);
-        overflow |= (total ^ both) & (sum ^ both);
+        const sums_ints both = (sums_ints)((sums_unsigned)total + sum);
+        overflow |= (total ^ both) & ((sums_ints)sum ^ both);
         total = both;
     }
     const sums_ints large = MAGNITUDE(total) > INT32_MAX - 128; /* f32 has nothing between it and 2^31 */
