@@ -41,11 +41,12 @@ static unsigned lines_with(const char *name, const char *words)
 /* A VM that asks without end: the history and the log keep room for others, and what administrators did stays. */
 RIG_TEST(test_flood)
 {
-    enum { FLOOD = 6000, AT_ONCE = 500 };
+    enum { FLOOD = 6000, AT_ONCE = 500, BURST = 500, MS_OF_A_LINE = 200 };
     char settings[200];
     unsigned sent = 0;
     snprintf(settings, sizeof settings, "log = { events = 1000; audit = \"/tmp/flyt-audit-%d\"; };\n", (int)getpid());
     rig_create(settings);
+    const uint64_t start = loop_now(rig.loop);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
     for (flood_answers = flood_busy = 0; flood_answers < FLOOD;) {
         for (; sent < FLOOD && sent - flood_answers < AT_ONCE; sent++) {
@@ -56,7 +57,9 @@ RIG_TEST(test_flood)
         rig_run_ms(1);
     }
     assert_in_range(flood_busy, FLOOD / 4, FLOOD);
-    assert_in_range(lines_with("log", "event=program-refused"), 100, 1500);
+    rig_run_ms(1); /* the loop's time is older than the answers that it has just brought */
+    const uint64_t passed = loop_now(rig.loop) - start;
+    assert_in_range(lines_with("log", "event=program-refused"), 100, BURST + passed / MS_OF_A_LINE + 1);
     char path[64], line[512] = "";
     snprintf(path, sizeof path, "/tmp/flyt-audit-%d", (int)getpid());
     FILE *file = fopen(path, "re");
@@ -84,7 +87,7 @@ RIG_TEST(test_crowd)
     enum { CROWD = 1000, ROUNDS = 6, BURST = 2000 };
     static client_running running[1 + CROWD];
     static struct fake_node n1;
-    rig_create(quick);
+    rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES), *last = &a.programs[a.program_count++];
@@ -95,23 +98,25 @@ RIG_TEST(test_crowd)
     for (u_int i = 1; i <= CROWD; i++)
         running[i] = (client_running){ .prog = { .key = 2 + CROWD - i, .executable = (char *)"/bin/fake" },
                                        .server = one->server };
-    uint64_t start = loop_now(rig.loop), taken = 0;
+    uint64_t start = loop_now(rig.loop), taken = 0, of_last_round = 0;
     for (unsigned round = 1; round <= ROUNDS; round++) {
         client_register_args args = { .host = (char *)"h", .programs = { 1 + CROWD, running } };
         assert_int_equal(link_call(a.link, CLIENT_REGISTER, &args, patience(20000), crowd_named, NULL, NULL), 0);
         rig_until(crowds == round, 20000);
         admin_status_result status = admin_status();
         assert_in_range(status.programs, 1, 1 + CROWD);
-        taken += status.programs - 1;
+        of_last_round = status.programs - 1;
+        taken += of_last_round;
         if (round == 1)
             assert_int_equal(status.programs, 1 + CROWD);
     }
     /* It was not more than the limit allows, and the program that runs stays. */
     uint64_t passed = loop_now(rig.loop) - start;
     assert_in_range(taken, BURST - 1, BURST + passed / 10 + 1);
-    rig_until(last->lost, 5000);
-    assert_int_equal(last->code, CTL_BUSY);
-    assert_non_null(strstr(last->text, "more than 100 programs per second"));
+    if (of_last_round < CROWD) { /* else the rounds were so slow that the limit allowed all of it */
+        rig_until(last->code == CTL_BUSY, 5000);
+        assert_non_null(strstr(last->text, "more than 100 programs per second"));
+    }
     assert_false(one->lost);
     /* Known ones do not count: the same list again and again. */
     client_register_args same = { .host = (char *)"h", .programs = { 1, running } };
