@@ -296,6 +296,17 @@ static void print_holds(void)
         fclose(log);
 }
 
+/* The loop is never held for more than 5 ms of processor time. ThreadSanitizer makes the manager many times slower, so
+   that this tells nothing there. */
+static void judge_holds(long worked)
+{
+    if (worked)
+        print_holds();
+#ifndef __SANITIZE_THREAD__
+    assert_int_equal(worked, 0);
+#endif
+}
+
 /* What the servers of a part of the nodes have done. */
 static void report_work(int round, uint64_t calls)
 {
@@ -474,10 +485,7 @@ static void watch(void)
         missed(&meter,
                (snprintf(text, sizeof text, "the monitor costs the manager %.1f %%, more than %d", cost, WATCH_PERCENT),
                 text));
-    if (both.worked + alone.worked + again.worked)
-        print_holds();
-    assert_int_equal(both.worked, 0);
-    assert_int_equal(alone.worked + again.worked, 0);
+    judge_holds(both.worked + alone.worked + again.worked);
 }
 
 /* ---- a line ---- */
@@ -515,9 +523,7 @@ static void wait_in_line(void)
     printf("# %d programs waited in line for a full cluster, %d began when others ended, in %.1f s: the loop was held "
            "for more than 5 ms of processor time %ld times\n",
            late_count, gone, seconds() - start, after.worked - before.worked);
-    if (after.worked != before.worked)
-        print_holds();
-    assert_int_equal(after.worked - before.worked, 0);
+    judge_holds(after.worked - before.worked);
 }
 
 static bool nodes_back(void)
