@@ -1,7 +1,8 @@
 /*
- * guess.c: what the lanes of a row that the region only reads may have, so that a run can load in the way that suits
- * them (run_loads.c). It is a guess: as if the warp were the first one of a block whose threads are in a line, and what
- * comes from memory, parameters and other registers were 0. Code that follows a guess checks first whether it is right.
+ * guess.c: what the lanes of a row may have, so that a run can load in the way that suits them (run_loads.c). It is a
+ * guess from the arithmetic that stands before in the function: as if all of it were executed in that order, the warp
+ * were the first one of a block whose threads are in a line, and what comes from memory, parameters and other registers
+ * were 0. Code that follows a guess checks first whether it is right.
  */
 #include "softgpu/jit/arithmetic.h"
 
@@ -41,13 +42,13 @@ static const struct exec_insn *source_of(const struct compiler *c, exec_source a
 
 static LLVMValueRef guessed(struct compiler *c, exec_source at, enum row_bits bits, uint32_t end, unsigned *left)
 {
-    const exec_source tid = offsetof(struct exec_warp, special[EXEC_ROW_TID]), lane =
-                      offsetof(struct exec_warp, special[EXEC_ROW_LANEID]);
+    const exec_source place = at & ~(exec_source)3, tid = offsetof(struct exec_warp, special[EXEC_ROW_TID]),
+                      lane = offsetof(struct exec_warp, special[EXEC_ROW_LANEID]);
     LLVMValueRef none = LLVMConstNull(bits == ROW_64 ? c->row64 : c->row32);
     if ((at & 3) == EXEC_BASE_ABSOLUTE)
         return constant_row(c, at, bits);
     if ((at & 3) == EXEC_BASE_WARP)
-        return (at & ~(exec_source)3) == tid || (at & ~(exec_source)3) == lane ? threads(c) : none;
+        return place == tid || place == lane ? threads(c) : none;
     const struct exec_insn *i = *left ? source_of(c, at, bits, end) : NULL;
     if (!i)
         return none;

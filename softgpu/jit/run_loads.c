@@ -215,7 +215,7 @@ static void load_near(struct compiler *c, const struct exec_insn *i, const struc
     LLVMBuilderRef b = c->builder;
     const bool one = x->places == RUN_ONE;
     LLVMValueRef at = address_of(c, x->first, (uint64_t)i->offset), low = load_from(c, c->row32, at, 4),
-                 high = one ? NULL : load_from(c, c->row32, address_of(c, at, run_near(c) / 2), 4);
+                 high = one ? NULL : load_from(c, c->row32, address_of(c, at, 4 * c->width), 4);
     for (unsigned k = 0; k < run_load_elements(i); k++) {
         LLVMValueRef which = LLVMBuildAdd(b, x->behind, splat(c, constant_32(c, k)), "");
         rows[k] = one ? permute(c, low, which) : permute_two(c, low, high, which);
@@ -233,20 +233,20 @@ static void load_same(struct compiler *c, const struct exec_insn *i, const struc
 static void load_beside(struct compiler *c, const struct exec_insn *i, const struct run_load *x, LLVMValueRef *rows)
 {
     const unsigned n = run_load_elements(i);
-    LLVMTypeRef type = n == 4 ? LLVMVectorType(c->i32, n) : c->row32;
-    const unsigned bytes = n == 4 ? x->bytes : 4 * c->width, parts = n == 4 ? c->width : n;
-    LLVMValueRef part[SG_LANES], which[SG_LANES];
-    for (unsigned p = 0; p < parts; p++)
-        part[p] = load_from(c, type, address_of(c, x->first, (uint64_t)i->offset + p * bytes), x->bytes);
-    if (n == 4)
-        vectors_to_rows(c, part, c->width, n, rows);
+    LLVMValueRef at = address_of(c, x->first, (uint64_t)i->offset), lane[SG_LANES], which[SG_LANES], registers[2];
+    if (n == 4) {
+        for (unsigned l = 0; l < c->width; l++)
+            lane[l] = load_from(c, LLVMVectorType(c->i32, n), address_of(c, at, l * x->bytes), x->bytes);
+        vectors_to_rows(c, lane, c->width, n, rows);
+        return;
+    }
+    for (unsigned k = 0; k < n; k++)
+        rows[k] = registers[k] = load_from(c, c->row32, address_of(c, at, 4 * c->width * k), x->bytes);
     for (unsigned k = 0; n == 2 && k < n; k++) {
         for (unsigned l = 0; l < c->width; l++)
             which[l] = constant_32(c, n * l + k);
-        rows[k] = LLVMBuildShuffleVector(c->builder, part[0], part[1], LLVMConstVector(which, c->width), "");
+        rows[k] = LLVMBuildShuffleVector(c->builder, registers[0], registers[1], LLVMConstVector(which, c->width), "");
     }
-    if (n == 1)
-        rows[0] = part[0];
 }
 
 /* One lane's elements. */

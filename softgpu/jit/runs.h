@@ -8,8 +8,6 @@
 enum { RUN_LOADS = 16, RUN_OFFSET = 1 << 20 };
 /* Lanes that are computed at once: a register of the processor has so many cells of 32 bits. */
 static inline unsigned run_round(const struct compiler *c) { return c->wish->avx512 ? 16 : 8; }
-/* Bytes of two such registers. */
-static inline unsigned run_near(const struct compiler *c) { return 8 * run_round(c); }
 
 /* Where the lanes of a round read: all at one place; one behind the other, without gaps; within one register from the
    first one's place on; within two; anywhere. */

@@ -18,6 +18,15 @@
 /* SUMS: more than the compiler keeps in registers of the processor. */
 enum { SHARED = 4096, SUMS = 24, PLACES = 3, OUT = SG_LANES * 4 * SUMS };
 
+/* Where the address is: in a register of 32 bits, or of 64. */
+static bool wide[PLACES];
+static const char *address(unsigned place)
+{
+    static char name[PLACES][4];
+    snprintf(name[place], sizeof name[place], "%c%u", wide[place] ? 'a' : 's', place);
+    return name[place];
+}
+
 /* Of s<place>: from the thread index in r1. r2 is 1 at most launches, but the compiler cannot know it. */
 static void put_place(unsigned place, unsigned bytes)
 {
@@ -35,7 +44,7 @@ static void put_place(unsigned place, unsigned bytes)
     if (!any(12)) /* of some lanes the place is odd, or outside */
         put("setp.gt.u32 p1, r1, %u; @p1 add.u32 r3, r3, %u;\n", 24 + any(8), any(2) ? 2 : SHARED - 64);
     put("mov.u32 r4, s; add.u32 s%u, r3, r4;\n", place);
-    if (any(2))
+    if ((wide[place] = any(2)))
         put("cvt.u64.u32 a%u, s%u;\n", place, place);
 }
 
@@ -45,7 +54,7 @@ static void put_load(unsigned place, unsigned words, unsigned first)
                                          [4] = "v4.f32 {x%u, x%u, x%u, x%u}" };
     put("ld.shared.");
     put(lists[words], first, first + 1, first + 2, first + 3); // NOLINT: how many it takes is in the list
-    put(", [s%u+%u];\n", place, 4 * words * any(40));
+    put(", [%s+%u];\n", address(place), 4 * words * any(40));
 }
 
 static void put_loop(void)
@@ -72,7 +81,8 @@ static void put_loop(void)
             put("fma.rn.f32 y%u, x%u, x%u, y%u;\n", y, any(words[0]), 4 + any(words[1]), y);
     }
     const unsigned by = any(2) ? 0 : 4 * any(8), moves = any(places);
-    put("add.u32 s%u, s%u, %u; add.u32 r8, r8, 1; setp.lt.u32 p0, r8, r9; @p0 bra LOOP;\n", moves, moves, by);
+    put("add.u%u %s, %s, %u; add.u32 r8, r8, 1; setp.lt.u32 p0, r8, r9; @p0 bra LOOP;\n", wide[moves] ? 64 : 32,
+        address(moves), address(moves), by);
     put("ld.param.u64 a5, [out]; mul.wide.u32 a6, r10, %u; add.s64 a5, a5, a6;\n", 4 * SUMS);
     for (unsigned k = 0; k < SUMS; k++)
         put("st.global.f32 [a5+%u], y%u;\n", 4 * k, k);
@@ -89,9 +99,9 @@ EXEC_TEST(products_are_as_the_interpreter_computes_them)
         twice_load(kernel.text, modules);
         uint8_t *out = gpu_alloc(OUT);
         for (unsigned k = 0; k < LAUNCHES; k++) {
-            const uint32_t wide = k % 2 ? 4u << any(3) : 32;
+            const uint32_t columns = k % 2 ? 4u << any(3) : 32;
             const struct twice_launch launch = {
-                .shape = { .grid = { 1, 1, 1 }, .block = { wide, 32 / wide, 1 } }, .count = 3,
+                .shape = { .grid = { 1, 1, 1 }, .block = { columns, 32 / columns, 1 } }, .count = 3,
                 .arguments = { ARG(out), k < 2 ? 1 : any(4), 1 + any(6) }, .memory = { { out, NULL, OUT } } };
             const int error = twice_compare(modules, &launch, kernel.text);
             error ? faults++ : right++;
