@@ -50,6 +50,7 @@ struct sg_jit_wish {
     bool united;                      /* threads of a warp are side by side in x, and no others in y and z, and they
                                          have done the same since they started */
     bool entry;                       /* the function is the kernel itself */
+    bool may_stop;                    /* the end of the process stops the calling thread for good, if it is in here */
     bool counted;                     /* the code counts its instructions in exec_warp.compiled */
     struct sg_jit_places *places;     /* not NULL: code for some lanes, whose places are filled in */
     bool whole;                       /* code for whole blocks: it is a sg_jit_whole */
@@ -78,6 +79,10 @@ typedef void sg_jit_free(struct sg_jit_region *);
    the reason. */
 typedef bool sg_jit_keep(const char *folder, char *why, size_t size);
 
+/* Nothing is or will be compiled, as the process ends or LLVM has failed. compile() of another thread may never
+   return. */
+typedef bool sg_jit_ended(void);
+
 /* The one symbol that the library exports. build: EXEC_JIT_BUILD of the library, whose offsets into the
    machine's structures must be those of this machine. */
 struct sg_jit {
@@ -85,6 +90,7 @@ struct sg_jit {
     sg_jit_compile *compile;
     sg_jit_free *free;
     sg_jit_keep *keep;
+    sg_jit_ended *ended;
 };
 #define SG_JIT_SYMBOL "softgpu_jit"
 

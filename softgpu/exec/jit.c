@@ -172,6 +172,7 @@ static void compile(struct exec_compiled *x)
                                       .avx512 = sg_cpu_level() == SG_CPU_V4,
                                       .united = x == &r->full[1] || x == &r->whole[1],
                                       .entry = r->function->ptx->is_entry,
+                                      .may_stop = jit.mode == JIT_ON,
                                       .counted = exec_callbacks_counted,
                                       .places = x == &r->some ? &r->places : NULL,
                                       .whole = is_whole(r, x),
@@ -182,15 +183,19 @@ static void compile(struct exec_compiled *x)
                                       .step = exec_parted_step };
     char why[256] = "";
     struct sg_jit_made code = { .code = NULL };
-    uint64_t begun = now(CLOCK_THREAD_CPUTIME_ID);
+    const uint64_t begun = now(CLOCK_THREAD_CPUTIME_ID);
     struct sg_jit_region *made = jit.library->compile(&wish, &code, why, sizeof why);
     const bool defect = !made && !strncmp(why, SG_JIT_DEFECT, strlen(SG_JIT_DEFECT));
     if (defect)
         log_warning("softgpu: %s, instruction %u: not compiled: %s", r->function->ptx->name, r->head, why);
     else if (!made)
         log_debug("softgpu: %s, instruction %u: not compiled: %s", r->function->ptx->name, r->head, why);
+    const uint64_t taken = now(CLOCK_THREAD_CPUTIME_ID) - begun;
+    if (made)
+        log_debug("softgpu: %s, instruction %u: compiled in %.1f ms", r->function->ptx->name, r->head,
+                  (double)taken / 1e6);
     pthread_mutex_lock(&jit.lock);
-    jit.nanoseconds += now(CLOCK_THREAD_CPUTIME_ID) - begun;
+    jit.nanoseconds += taken;
     jit.last = now(CLOCK_PROCESS_CPUTIME_ID);
     *(made ? &jit.regions[code.source] : &jit.refused) += 1;
     jit.defects += defect;
@@ -313,7 +318,7 @@ bool exec_region_part(struct exec_warp *w, const struct exec_insn *head, const s
     return true;
 }
 
-/* Takes it out of the queue, and waits until it is not being compiled. Under the lock. */
+/* Takes it out of the queue, and waits until it is not being compiled, or the process ends. Under the lock. */
 static void forget(struct exec_compiled *x)
 {
     struct exec_compiled **at = &jit.queue;
@@ -324,8 +329,12 @@ static void forget(struct exec_compiled *x)
         if (jit.queue_end == &x->next_wish)
             jit.queue_end = at;
     }
-    while (x->compiling)
-        pthread_cond_wait(&jit.changed, &jit.lock);
+    while (x->compiling && !jit.library->ended()) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec++;
+        pthread_cond_clockwait(&jit.changed, &jit.lock, CLOCK_MONOTONIC, &until);
+    }
 }
 
 static void free_code(struct exec_compiled *x)

@@ -6,6 +6,7 @@
  *   phases.c      and where there are barriers, the phases between them
  *   library.c     LLVM itself: optimising, machine code in memory that is never writable and executable at once
  *   store.c       machine code on disk, for the next process
+ *   freeze.c      the end of a process stops the thread that compiles
  *   region.c      which instructions belong to a region
  *   rows.c        registers of the warp as values of 32 lanes
  *   live.c        which of them the function still reads from where on

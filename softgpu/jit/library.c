@@ -15,18 +15,24 @@
 #include <llvm-c/Analysis.h>
 #include <llvm-c/BitWriter.h>
 #include <llvm-c/Error.h>
+#include <llvm-c/ErrorHandling.h>
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "softgpu/exec/jit.h"
+#include "softgpu/jit/freeze.h"
 #include "softgpu/jit/store.h"
 
 /* mem2reg makes vector registers of rows; the rest takes out what the walk over instructions repeats. */
@@ -55,7 +61,10 @@ static struct {
     LLVMOrcLLJITRef lljit;
     LLVMTargetMachineRef machine;
     pthread_mutex_t lock;             /* of all: an LLJIT without threads takes one module at a time */
-    bool tried, over;                 /* over: the process ends */
+    _Atomic pid_t process;            /* whose thread took the lock last */
+    bool tried;
+    _Atomic bool over, ended;         /* over: nothing more is begun, as the process ends or LLVM has failed; ended:
+                                         nor is anything being compiled, and whoever has the lock may keep it */
     struct build_sum build;          /* of this library, LLVM's, and the level: half of each key */
     struct sg_jit_region *bucket[BUCKETS]; /* by the first byte of the key */
     char why[256];
@@ -118,16 +127,60 @@ static bool define_machine(const void *machine)
     return false;
 }
 
-/* When the process ends, LLVM and OpenSSL destroy what they use, while other threads may still compile. So the end
-   waits for the region that is being compiled, and no other is begun. What is registered last is called first: so
-   OpenSSL is used once before this is registered, and LLVM, which makes some of its variables with the first region,
-   before it is registered again. */
+/* LLVM ends the process when it can go no further. It is the program's, so the thread that compiles ends in its place.
+   It keeps the lock: nothing else is compiled. */
+static void stop_compiling(const char *why)
+{
+    sigset_t all;
+    fprintf(stderr, "flyt: softgpu: the compiler has failed (%s); the interpreter goes on\n", why);
+    library.over = library.ended = true;
+    sigfillset(&all);
+    for (;;)
+        sigsuspend(&all);
+}
+
+/* false: nothing more may be compiled. */
+static bool enter(void)
+{
+    struct timespec until;
+    int taken = ETIMEDOUT;
+    while (taken && !library.over) {
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec++;
+        taken = pthread_mutex_clocklock(&library.lock, CLOCK_MONOTONIC, &until);
+    }
+    if (taken)
+        return false;
+    library.process = getpid();
+    if (!library.over)
+        return true;
+    pthread_mutex_unlock(&library.lock);
+    return false;
+}
+
+/* When the process ends, LLVM and OpenSSL destroy what they use, while another thread may still compile. So that thread
+   is stopped for good, or has come to the end of its region, and no other region is begun. What is registered last is
+   called first: so OpenSSL is used once before this is registered, and LLVM, which makes some of its variables with the
+   first region, before it is registered again. In a child after fork() there is no thread that the lock waits for. */
 static void end(void)
 {
-    pthread_mutex_lock(&library.lock);
+    const struct timespec pause = { .tv_nsec = 100000 };
     library.over = true;
-    pthread_mutex_unlock(&library.lock);
+    bool kept = !library.ended;
+    while (kept) {
+        if (!pthread_mutex_trylock(&library.lock)) {
+            pthread_mutex_unlock(&library.lock);
+            kept = false;
+        } else {
+            kept = library.process == getpid() && !freeze_try();
+        }
+        if (kept)
+            nanosleep(&pause, NULL);
+    }
+    library.ended = true;
 }
+
+static bool ended(void) { return library.ended; }
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -140,6 +193,8 @@ __attribute__((constructor)) static void begin(void)
 static void start(const struct sg_jit_wish *wish)
 {
     library.tried = true;
+    if (wish->may_stop)
+        LLVMInstallFatalErrorHandler(stop_compiling);
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
@@ -356,17 +411,22 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, struct sg_j
         snprintf(why, size, "phases between barriers that have no code");
     else if (wish->places && !places_find(&c))
         snprintf(why, size, "too many places where lanes may be");
+    else if (!enter())
+        snprintf(why, size, "the compiler has ended");
     else {
-        pthread_mutex_lock(&library.lock);
+        if (wish->may_stop)
+            freeze_enter();
         const bool first = !library.tried;
-        if (first && !library.over)
+        if (first)
             start(wish);
-        if (library.lljit && !library.over)
+        if (library.lljit)
             r = compile_with(&c, &made->source, why, size);
         else
-            snprintf(why, size, "%s", library.over ? "the process ends" : library.why);
+            snprintf(why, size, "%s", library.why);
         if (first)
             atexit(end);
+        if (wish->may_stop)
+            freeze_leave();
         pthread_mutex_unlock(&library.lock);
     }
     phases_free(&c);
@@ -384,8 +444,9 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, struct sg_j
 
 static void release(struct sg_jit_region *r)
 {
-    pthread_mutex_lock(&library.lock);
-    if (!library.over && !--r->users) {
+    if (!enter())
+        return;
+    if (!--r->users) {
         struct sg_jit_region **at = &library.bucket[r->key[0]];
         while (*at != r)
             at = &(*at)->next;
@@ -398,4 +459,4 @@ static void release(struct sg_jit_region *r)
 }
 
 __attribute__((visibility("default"))) extern const struct sg_jit softgpu_jit;
-const struct sg_jit softgpu_jit = { EXEC_JIT_BUILD, compile, release, store_open };
+const struct sg_jit softgpu_jit = { EXEC_JIT_BUILD, compile, release, store_open, ended };
