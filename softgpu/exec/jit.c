@@ -64,18 +64,27 @@ static void say_on_stderr(const char *line) { fprintf(stderr, "%s\n", line); }
 
 static void tell(void) { exec_jit_tell(say_on_stderr); }
 
-/* Beside the library or program that this code is in, else where the system looks. */
-static void *open_library(void)
+/* Beside the library or program that this code is in. false: it is not there. */
+static bool find_library(char *path, size_t size)
 {
     Dl_info here;
+    if (!dladdr((const void *)&jit, &here) || !here.dli_fname || !strrchr(here.dli_fname, '/'))
+        return false;
+    int folder = (int)(strrchr(here.dli_fname, '/') - here.dli_fname);
+    return snprintf(path, size, "%.*s/libsoftgpu-jit.so", folder, here.dli_fname) < (int)size && !access(path, R_OK);
+}
+
+/* Beside this code, else where the system looks. NULL: why says the reason. */
+static const struct sg_jit *load_library(char *why, size_t size)
+{
     char path[PATH_MAX];
-    if (dladdr((const void *)&jit, &here) && here.dli_fname && strrchr(here.dli_fname, '/')) {
-        int folder = (int)(strrchr(here.dli_fname, '/') - here.dli_fname);
-        if (snprintf(path, sizeof path, "%.*s/libsoftgpu-jit.so", folder, here.dli_fname) < (int)sizeof path &&
-            !access(path, R_OK))
-            return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    }
-    return dlopen("libsoftgpu-jit.so", RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(find_library(path, sizeof path) ? path : "libsoftgpu-jit.so", RTLD_NOW | RTLD_LOCAL);
+    const struct sg_jit *found = library ? dlsym(library, SG_JIT_SYMBOL) : NULL;
+    if (!found)
+        snprintf(why, size, "there is no compiler (%s)", dlerror());
+    else if (found->build != EXEC_JIT_BUILD)
+        snprintf(why, size, "libsoftgpu-jit.so is of another build");
+    return found && found->build == EXEC_JIT_BUILD ? found : NULL;
 }
 
 /* The user's folder for what can be made again. false: there is none. */
@@ -99,37 +108,42 @@ static void keep_code(void)
         log_debug("softgpu: compiled code is not kept: %s", why);
 }
 
-static void start(void)
+/* false: the interpreter runs, and why says the reason. */
+static bool have_library(char *why, size_t size)
+{
+    if (!jit.library && (jit.library = load_library(why, size)))
+        keep_code();
+    return jit.library;
+}
+
+/* What FLYT_SOFTGPU_JIT asks for. Without it code is compiled where the compiler is installed, and only when some has
+   run often the compiler is loaded: that takes 20 ms. A GPU server has it loaded before its sandbox closes. */
+static enum jit_mode mode_wanted(void)
 {
     const char *wish = getenv("FLYT_SOFTGPU_JIT");
-    const char *stats = getenv("FLYT_STATS"), *whole = getenv("FLYT_SOFTGPU_WHOLE");
-    enum jit_mode mode = !wish                    ? JIT_OFF
-                         : !strcmp(wish, "on")     ? JIT_ON
-                         : !strcmp(wish, "always") ? JIT_ALWAYS
-                                                   : JIT_OFF;
-    if (mode == JIT_OFF) {
-        if (wish && *wish && strcmp(wish, "off"))
-            log_warning("FLYT_SOFTGPU_JIT=%s is none of off, on, always; nothing is compiled", wish);
-        return;
-    }
-    if (sg_cpu_level() < SG_CPU_V3) {
+    char why[PATH_MAX + 128];
+    if (!wish)
+        return sg_cpu_level() >= SG_CPU_V3 && find_library(why, sizeof why) ? JIT_ON : JIT_OFF;
+    if (!*wish || !strcmp(wish, "off"))
+        return JIT_OFF;
+    if (strcmp(wish, "on") && strcmp(wish, "always"))
+        log_warning("FLYT_SOFTGPU_JIT=%s is none of off, on, always; nothing is compiled", wish);
+    else if (sg_cpu_level() < SG_CPU_V3)
         log_warning("FLYT_SOFTGPU_JIT=%s: code is compiled for AVX2 and up only; the interpreter runs", wish);
+    else if (!have_library(why, sizeof why))
+        log_warning("FLYT_SOFTGPU_JIT=%s: %s; the interpreter runs", wish, why);
+    else
+        return !strcmp(wish, "on") ? JIT_ON : JIT_ALWAYS;
+    return JIT_OFF;
+}
+
+static void start(void)
+{
+    const char *stats = getenv("FLYT_STATS"), *whole = getenv("FLYT_SOFTGPU_WHOLE");
+    jit.mode = mode_wanted();
+    if (jit.mode == JIT_OFF)
         return;
-    }
-    void *library = open_library();
-    const struct sg_jit *found = library ? dlsym(library, SG_JIT_SYMBOL) : NULL;
-    if (!found) {
-        log_warning("FLYT_SOFTGPU_JIT=%s: there is no compiler (%s); the interpreter runs", wish, dlerror());
-        return;
-    }
-    if (found->build != EXEC_JIT_BUILD) {
-        log_warning("FLYT_SOFTGPU_JIT=%s: libsoftgpu-jit.so is of another build; the interpreter runs", wish);
-        return;
-    }
-    jit.library = found;
     jit.queue_end = &jit.queue;
-    jit.mode = mode;
-    keep_code();
     jit.whole = !whole || strcmp(whole, "off");
     exec_callbacks_counted = stats && !strcmp(stats, "1");
     if (exec_callbacks_counted)
@@ -208,7 +222,12 @@ static void compile(struct exec_compiled *x)
 
 static void *compile_all(void *unused)
 {
+    char why[PATH_MAX + 128];
     (void)unused;
+    if (!have_library(why, sizeof why)) {
+        log_debug("softgpu: %s; the interpreter runs", why);
+        return NULL;
+    }
     for (;;) {
         pthread_mutex_lock(&jit.lock);
         while (!jit.queue)

@@ -3,10 +3,11 @@
  *
  * Decoding puts an insn with the handler exec_run_region before each loop and behind it, at the beginning of a
  * function, in the midst of long code, behind barriers and calls, and where a warp may have halted (decode.c, block.c),
- * where FLYT_SOFTGPU_JIT asks for it. straight.c counts how often a full warp comes by, and enters the code once there
- * is some. Some lanes have code of their own, which goes on where lanes part (softgpu/jit.h). FLYT_SOFTGPU_JIT=on
- * compiles in a thread of its own what is run often; `always` compiles at once what is run for the first time, for
- * tests. What was compiled is kept on disk for the next process (softgpu/jit/store.h), where FLYT_SOFTGPU_CACHE says.
+ * if this process may compile. straight.c counts how often a full warp comes by, and enters the code once there is
+ * some. Some lanes have code of their own, which goes on where lanes part (softgpu/jit.h). A thread compiles what is
+ * run often (FLYT_SOFTGPU_JIT=on). With `always` whoever runs something for the first time compiles it
+ * at once, for tests. What was compiled is kept on disk for the next process (softgpu/jit/store.h), where
+ * FLYT_SOFTGPU_CACHE says.
  */
 #ifndef SOFTGPU_EXEC_JIT_H
 #define SOFTGPU_EXEC_JIT_H
@@ -34,7 +35,7 @@ struct exec_region {
     struct exec_region *next;         /* of the kernel's */
 };
 
-/* Does this process compile? The first call reads the settings and opens the library. */
+/* May this process compile? The first call reads the settings, and opens the library if they ask for it. */
 bool exec_jit_on(void);
 /* Regions that are interpreted because the compiler has made something of them that LLVM refuses. */
 uint64_t exec_jit_defects(void);

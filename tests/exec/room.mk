@@ -45,6 +45,7 @@ $(EXEC_TEST_STORE): $(call objects,tests/exec/store.c softgpu/jit/store.c)
 	$(CC) -o $@ $^ $(ALL_LDFLAGS) -lcmocka -lcrypto
 TESTS += $(EXEC_TEST_STORE)
 TESTS += "tests/exec/kept.py $(BIN) build/cuda/vector_add build/cuda/atomics"
+TESTS += "tests/exec/compiling.py $(BIN)"
 endif
 
 # ThreadSanitizer does not look at how the accesses of kernels are made (softgpu/exec/access.h), and slows them down

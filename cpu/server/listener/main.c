@@ -240,6 +240,9 @@ int main(int argc, char **argv)
         }
     if (optind < argc)
         return usage("it takes options only");
+    /* The compiler may have errors that a tenant could use, so it works only where whoever runs the server wants it. */
+    if (setenv("FLYT_SOFTGPU_JIT", "off", 0))
+        return usage("there is no memory");
     if (worker)
         return worker_main(&(struct worker_options){ .gpu = listener.gpu,
                                                      .cache = cache,
