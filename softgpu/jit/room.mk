@@ -2,11 +2,11 @@
 # Without them the machine interprets everything.
 LLVM_CONFIG ?= $(firstword $(wildcard /usr/bin/llvm-config $(foreach n,19 18 17 16 15 14,/usr/bin/llvm-config-$(n))))
 LLVM_INCLUDE := $(if $(LLVM_CONFIG),$(shell $(LLVM_CONFIG) --includedir))
-SOFTGPU_JIT_SOURCES := $(addprefix softgpu/jit/,access.c arithmetic.c atomics.c build.c bytes.c conversions.c divisions.c doubles.c \
-                          elementary.c emit.c exchanges.c fixed.c floats.c forms.c freeze.c functions.c gather.c \
-                          guess.c integers.c lanes.c late.c library.c live.c locals.c matrix.c parameters.c \
-                          phases.c places.c ranges.c reach.c region.c rounded.c rows.c run_loads.c runs.c shapes.c \
-                          steps.c store.c together.c vectors.c whole.c window.c)
+SOFTGPU_JIT_SOURCES := $(addprefix softgpu/jit/,access.c arithmetic.c atomics.c build.c bytes.c conversions.c \
+                          divisions.c doubles.c elementary.c emit.c exchanges.c fixed.c floats.c forms.c freeze.c \
+                          functions.c gather.c guess.c integers.c lanes.c late.c library.c live.c locals.c matrix.c \
+                          parameters.c phases.c places.c ranges.c reach.c region.c rounded.c rows.c run_loads.c \
+                          runs.c shapes.c steps.c store.c together.c vectors.c whole.c window.c)
 SOFTGPU_JIT_OBJECTS := $(call objects,$(SOFTGPU_JIT_SOURCES))
 SOFTGPU_JIT_LIBRARY := $(BIN)/libsoftgpu-jit.so
 $(SOFTGPU_JIT_OBJECTS): OPTIMISE += -isystem $(LLVM_INCLUDE)

@@ -6,7 +6,6 @@ shows: software GPU: a process ends at once, and a child that it forks ends, whi
 """
 import ctypes
 import os
-import re
 import shutil
 import subprocess
 import sys
