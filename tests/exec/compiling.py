@@ -13,7 +13,8 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import case, end, listens, need, only_cases, patience, read, sanitizer_environment, spawn, until  # noqa: E402
+from testlib import (case, end, listens, need, only_cases, patience, read, sanitizer_environment,  # noqa: E402
+                     spawn, until)
 
 BIN = os.path.abspath(sys.argv[1])
 SHORT, LONG = 40, 600      # instructions of a loop; sines, of which the compiler takes ten seconds for the long one
@@ -31,7 +32,8 @@ def kernel(length):
     return f""".version 7.0
 .target sm_70
 .address_size 64
-.visible .entry busy(.param .u64 p, .param .u32 n) {{ .reg .b64 %p, %a; .reg .f32 %f<32>; .reg .b32 %n, %t; .reg .pred %q;
+.visible .entry busy(.param .u64 p, .param .u32 n) {{
+.reg .b64 %p, %a; .reg .f32 %f<32>; .reg .b32 %n, %t; .reg .pred %q;
 ld.param.u64 %p, [p]; ld.param.u32 %n, [n]; mov.u32 %t, %tid.x;
 {start}
 again:
