@@ -45,7 +45,7 @@ class Forms:
             found.update(FLYT_SOFTGPU_CPU="v3", OPENBLAS_CORETYPE="Haswell")
         if form in OURS + ("cublas", "cublas_jit"):
             place = os.path.abspath(self.options.old if form == "old" else self.options.bin)
-            found.update(FLYT_SERVER="local:", LD_LIBRARY_PATH=os.path.join(place, "cudart"))
+            found.update(FLYT_SERVER="local:", FLYT_SOFTGPU_JIT="off", LD_LIBRARY_PATH=os.path.join(place, "cudart"))
             if form in ("jit", "cublas_jit"):
                 found.update(FLYT_SOFTGPU_JIT="on", FLYT_SOFTGPU_CACHE="off", BENCH_WARM=WARM[form])
             if self.options.cublas:
