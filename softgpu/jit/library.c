@@ -54,7 +54,7 @@ struct sg_jit_region {
     struct sg_jit_region *next;       /* in the bucket */
 };
 
-/* A SHA-256 of what code is made from and by; the object in which `inside` is comes next. */
+/* A BLAKE2b-256 of what code is made from and by; the object in which `inside` is comes next. */
 struct build_sum { const void *inside; uint8_t sum[STORE_KEY]; };
 
 static struct {
@@ -158,10 +158,10 @@ static bool enter(void)
     return false;
 }
 
-/* When the process ends, LLVM and OpenSSL destroy what they use, while another thread may still compile. So that thread
-   is stopped for good, or has come to the end of its region, and no other region is begun. What is registered last is
-   called first: so OpenSSL is used once before this is registered, and LLVM, which makes some of its variables with the
-   first region, before it is registered again. In a child after fork() there is no thread that the lock waits for. */
+/* When the process ends, LLVM destroys its variables, while another thread may still compile. So that thread is stopped
+   for good, or has come to the end of its region, and no other region is begun. What is registered last is called
+   first: so this is registered behind LLVM's variables when the library is loaded, and again behind those that LLVM
+   makes with the first region. In a child after fork() there is no thread that the lock waits for. */
 static void end(void)
 {
     const struct timespec pause = { .tv_nsec = 100000 };
@@ -182,12 +182,7 @@ static void end(void)
 
 static bool ended(void) { return library.ended; }
 
-__attribute__((constructor)) static void begin(void)
-{
-    uint8_t sum[STORE_KEY] = { 0 };
-    store_sum(sum, sum, sizeof sum);
-    atexit(end);
-}
+__attribute__((constructor)) static void begin(void) { atexit(end); }
 
 /* For the level that the first region asks for: the process has one. */
 static void start(const struct sg_jit_wish *wish)

@@ -7,13 +7,13 @@ SOFTGPU_JIT_SOURCES := $(addprefix softgpu/jit/,access.c arithmetic.c atomics.c 
                           functions.c gather.c guess.c integers.c lanes.c late.c library.c live.c locals.c matrix.c \
                           parameters.c phases.c places.c ranges.c reach.c region.c rounded.c rows.c run_loads.c \
                           runs.c shapes.c steps.c store.c together.c vectors.c whole.c window.c)
-SOFTGPU_JIT_OBJECTS := $(call objects,$(SOFTGPU_JIT_SOURCES))
+SOFTGPU_JIT_OBJECTS := $(call objects,$(SOFTGPU_JIT_SOURCES) cpu/code/hash.c)
 SOFTGPU_JIT_LIBRARY := $(BIN)/libsoftgpu-jit.so
 $(SOFTGPU_JIT_OBJECTS): OPTIMISE += -isystem $(LLVM_INCLUDE)
 $(SOFTGPU_JIT_LIBRARY): $(SOFTGPU_JIT_OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libsoftgpu-jit.so -Wl,-z,nodelete -Wl,--build-id=sha1 \
-	    $(if $(SANITIZE),,-Wl,-z,defs) -o $@ $^ $(shell $(LLVM_CONFIG) --ldflags --libs --link-shared) -lcrypto
+	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libsoftgpu-jit.so -Wl,-z,nodelete -Wl,--exclude-libs,ALL -Wl,--build-id=sha1 \
+	    $(if $(SANITIZE),,-Wl,-z,defs) -o $@ $^ $(shell $(LLVM_CONFIG) --ldflags --libs --link-shared) $(call inside,-lb2)
 # What the library and the machine know of each other: both contain the hash of these headers, and it must be the same.
 # Another hash is another file, so that both are compiled again, also when a header has gone.
 SOFTGPU_JIT_HEADERS := $(sort $(wildcard $(addsuffix *.h,softgpu/ softgpu/alu/ softgpu/exec/ softgpu/ptx/)))

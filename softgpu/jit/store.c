@@ -5,14 +5,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* In front of the code. `sum`: SHA-256 of the key and the code. */
+#include "cpu/code/hash.h"
+
+/* In front of the code. `sum`: BLAKE2b-256 of the key and the code. */
 struct store_header { char magic[8]; uint64_t size; uint8_t sum[STORE_KEY]; };
 static const char magic[8] = "flytcode";
 
@@ -36,8 +37,8 @@ void store_sum(uint8_t sum[STORE_KEY], const void *bytes, size_t size)
 {
     uint8_t both[2 * STORE_KEY];
     memcpy(both, sum, STORE_KEY);
-    SHA256(bytes, size, both + STORE_KEY);
-    SHA256(both, sizeof both, sum);
+    hash_bytes(bytes, size, both + STORE_KEY);
+    hash_bytes(both, sizeof both, sum);
 }
 
 /* Of the key and the code. */

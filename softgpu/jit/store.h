@@ -2,7 +2,7 @@
  * store.h: compiled code on disk, so that a program need not compile it again when a person starts it anew.
  *
  * The store is a folder of the user's own, in which each file is the machine code of one region (an ELF object). Its
- * name is the SHA-256, in hex, of what the code was made from: LLVM's instructions before they were optimised, the
+ * name is the BLAKE2b-256, in hex, of what the code was made from: LLVM's instructions before they were optimised, the
  * compiler's build and the processor's level. So a file is never out of date; what nobody asks for any more is removed
  * once the folder is full. Processes may share a folder.
  *
@@ -29,7 +29,7 @@ enum { STORE_FILES_MOST = 4096, STORE_BYTES_MOST = 256 << 20, STORE_FILE_MOST = 
 bool store_open(const char *folder, char *why, size_t size);
 /* The code of the key, for the caller to free; NULL: there is none. */
 void *store_read(const uint8_t key[STORE_KEY], size_t *size);
-/* Adds so many bytes to the sum, which becomes the SHA-256 of the sum before and theirs. */
+/* Adds so many bytes to the sum, which becomes the BLAKE2b-256 of the sum before and theirs. */
 void store_sum(uint8_t sum[STORE_KEY], const void *bytes, size_t size);
 /* Keeps a copy, if it can. */
 void store_write(const uint8_t key[STORE_KEY], const void *code, size_t size);

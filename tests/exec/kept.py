@@ -130,7 +130,7 @@ def processes_share_a_folder():
 
 @case
 def a_process_ends_while_code_is_compiled():
-    """OpenSSL, of which the sums of keys are, clears up then."""
+    """LLVM clears up then."""
     for k in range(10):
         setting = environment(BIN, FLYT_SOFTGPU_CACHE="off", FLYT_SOFTGPU_JIT="on", FLYT_SOFTGPU_THREADS="2")
         done = subprocess.run([ENDS], env=setting, text=True, capture_output=True, timeout=300)

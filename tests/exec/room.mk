@@ -40,9 +40,9 @@ endif
 # Compiled code on disk, of which the compiler's library exports nothing.
 ifneq ($(SOFTGPU_HAS_JIT),)
 EXEC_TEST_STORE := $(BUILD)/tests/exec-store
-$(EXEC_TEST_STORE): $(call objects,tests/exec/store.c softgpu/jit/store.c)
+$(EXEC_TEST_STORE): $(call objects,tests/exec/store.c softgpu/jit/store.c cpu/code/hash.c)
 	@mkdir -p $(@D)
-	$(CC) -o $@ $^ $(ALL_LDFLAGS) -lcmocka -lcrypto
+	$(CC) -o $@ $^ $(ALL_LDFLAGS) -lcmocka -lb2
 TESTS += $(EXEC_TEST_STORE)
 TESTS += "tests/exec/kept.py $(BIN) build/cuda/vector_add build/cuda/atomics"
 TESTS += "tests/exec/compiling.py $(BIN)"
