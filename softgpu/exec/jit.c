@@ -20,8 +20,11 @@
 #include "softgpu/exec/span.h"
 #include "softgpu/exec/straight.h"
 
-/* OFTEN: runs of a region in the interpreter before it is compiled, which takes 5 to 200 ms. OFTEN_BLOCKS: likewise. */
-enum { OFTEN = 5000, OFTEN_BLOCKS = 500, ASKED = UINT_MAX };
+/* OFTEN: runs of a region in the interpreter before it is compiled, which takes 5 to 200 ms. OFTEN_BLOCKS: likewise.
+   DONE, in place of their number: it was compiled, or refused. */
+enum { OFTEN = 5000, OFTEN_BLOCKS = 500, DONE = UINT_MAX };
+/* Of the thread that compiles, in bytes: LLVM calls itself deeply, and the system's default may be less than 2 MiB. */
+enum { STACK = 32 << 20 };
 enum jit_mode { JIT_OFF, JIT_ON, JIT_ALWAYS };
 
 static struct {
@@ -197,27 +200,50 @@ static void compile(struct exec_compiled *x)
                                       .step = exec_parted_step };
     char why[256] = "";
     struct sg_jit_made code = { .code = NULL };
-    const uint64_t begun = now(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t begun = now(CLOCK_THREAD_CPUTIME_ID);
     struct sg_jit_region *made = jit.library->compile(&wish, &code, why, sizeof why);
     const bool defect = !made && !strncmp(why, SG_JIT_DEFECT, strlen(SG_JIT_DEFECT));
     if (defect)
         log_warning("softgpu: %s, instruction %u: not compiled: %s", r->function->ptx->name, r->head, why);
     else if (!made)
         log_debug("softgpu: %s, instruction %u: not compiled: %s", r->function->ptx->name, r->head, why);
-    const uint64_t taken = now(CLOCK_THREAD_CPUTIME_ID) - begun;
-    if (made)
-        log_debug("softgpu: %s, instruction %u: compiled in %.1f ms", r->function->ptx->name, r->head,
-                  (double)taken / 1e6);
     pthread_mutex_lock(&jit.lock);
-    jit.nanoseconds += taken;
+    jit.nanoseconds += now(CLOCK_THREAD_CPUTIME_ID) - begun;
     jit.last = now(CLOCK_PROCESS_CPUTIME_ID);
     *(made ? &jit.regions[code.source] : &jit.refused) += 1;
     jit.defects += defect;
     x->made = made;
     x->compiling = jit.busy = false;
+    atomic_store_explicit(&x->runs, DONE, memory_order_relaxed);
     atomic_store_explicit(&x->code, code.code, memory_order_release);
     pthread_cond_broadcast(&jit.changed);
     pthread_mutex_unlock(&jit.lock);
+}
+
+static void take_out(struct exec_compiled **at)
+{
+    if (jit.queue_end == &(*at)->next_wish)
+        jit.queue_end = at;
+    *at = (*at)->next_wish;
+}
+
+/* How often the region has run, in parts of what makes it worth compiling. */
+static double heat(const struct exec_compiled *x)
+{
+    const unsigned worth = is_whole(x->region, x) ? OFTEN_BLOCKS : OFTEN;
+    return (double)atomic_load_explicit(&x->runs, memory_order_relaxed) / worth;
+}
+
+/* What has run most by now, of what waits. Under the lock. */
+static struct exec_compiled *take_hottest(void)
+{
+    struct exec_compiled **hottest = &jit.queue, *x;
+    for (struct exec_compiled **at = &jit.queue; *at; at = &(*at)->next_wish)
+        if (heat(*at) > heat(*hottest))
+            hottest = at;
+    x = *hottest;
+    take_out(hottest);
+    return x;
 }
 
 static void *compile_all(void *unused)
@@ -232,10 +258,7 @@ static void *compile_all(void *unused)
         pthread_mutex_lock(&jit.lock);
         while (!jit.queue)
             pthread_cond_wait(&jit.changed, &jit.lock);
-        struct exec_compiled *x = jit.queue;
-        jit.queue = x->next_wish;
-        if (!jit.queue)
-            jit.queue_end = &jit.queue;
+        struct exec_compiled *x = take_hottest();
         x->compiling = jit.busy = true;
         pthread_mutex_unlock(&jit.lock);
         compile(x);
@@ -252,6 +275,7 @@ static bool have_thread(void)
         return true;
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&detached, STACK);
     jit.thread = !pthread_create(&thread, &detached, compile_all, NULL);
     pthread_attr_destroy(&detached);
     return jit.thread;
@@ -267,6 +291,7 @@ static void ask(struct exec_compiled *x)
         return;
     }
     if (have_thread()) {
+        x->next_wish = NULL;
         *jit.queue_end = x;
         jit.queue_end = &x->next_wish;
         pthread_cond_broadcast(&jit.changed);
@@ -278,14 +303,12 @@ static void ask(struct exec_compiled *x)
 static sg_jit_code *count(struct exec_region *r, struct exec_compiled *x, const struct exec_function *f,
                           const struct exec_insn *head)
 {
-    unsigned runs = atomic_load_explicit(&x->runs, memory_order_relaxed);
-    if (runs == ASKED)
+    const unsigned runs = atomic_load_explicit(&x->runs, memory_order_relaxed);
+    if (runs >= DONE - 1)
         return NULL;
-    if (runs + 1 < (jit.mode == JIT_ALWAYS ? 1 : is_whole(r, x) ? OFTEN_BLOCKS : OFTEN)) {
-        atomic_store_explicit(&x->runs, runs + 1, memory_order_relaxed);
-        return NULL;
-    }
-    if (atomic_exchange(&x->runs, ASKED) == ASKED)
+    atomic_store_explicit(&x->runs, runs + 1, memory_order_relaxed);
+    if (runs + 1 < (jit.mode == JIT_ALWAYS ? 1 : is_whole(r, x) ? OFTEN_BLOCKS : OFTEN) ||
+        atomic_load_explicit(&x->asked, memory_order_relaxed) || atomic_exchange(&x->asked, true))
         return NULL;
     pthread_mutex_lock(&jit.lock);
     r->function = f;
@@ -343,11 +366,8 @@ static void forget(struct exec_compiled *x)
     struct exec_compiled **at = &jit.queue;
     while (*at && *at != x)
         at = &(*at)->next_wish;
-    if (*at) {
-        *at = x->next_wish;
-        if (jit.queue_end == &x->next_wish)
-            jit.queue_end = at;
-    }
+    if (*at)
+        take_out(at);
     while (x->compiling && !jit.library->ended()) {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);

@@ -18,7 +18,8 @@
 
 struct exec_compiled {
     _Atomic(sg_jit_code *) code;
-    atomic_uint runs;                 /* until it is asked for */
+    atomic_uint runs;                 /* until it is compiled */
+    atomic_bool asked;                /* the compiler knows of it */
     const struct exec_region *region;
     bool compiling;                   /* under jit.c's lock, with all that follows */
     struct sg_jit_region *made;
