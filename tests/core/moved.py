@@ -37,18 +37,17 @@ def main():
         for program in arguments.program:
             program, _, least = program.partition(":")
             said = os.path.join(folders[0], "moved-" + os.path.basename(program))
-            moved = 0
             for _ in range(AGAIN):
                 problem, output, _ = e2e.run(os.path.abspath(program), arguments, servers[0].uri, {
                     "LD_PRELOAD": os.path.abspath(arguments.mover), "FLYT_TEST_MOVED": said, "FLYT_TEST_MOVES":
                     " ".join(server.uri for server in servers), "FLYT_TEST_PAUSE_US": arguments.pause})
-                moves = read(said).strip() if os.path.exists(said) else "0"
-                moved += int(moves.split()[0])
+                lines = read(said).splitlines() if os.path.exists(said) else []      # one for each run so far
+                moved = sum(int(line.split()[0]) for line in lines)
                 if problem or moved >= int(least or arguments.least):
                     break
             else:
                 problem = "it moved too rarely"
-            result(f"{os.path.basename(program)}, {arguments.transport}; moves, refusals: {' '.join(moves.split())}",
+            result(f"{os.path.basename(program)}, {arguments.transport}; moves, refusals: {' '.join(lines)}",
                    f"{problem}\n{output[-3000:]}" if problem else None)
         for server in servers:
             status, log = server.stop()
