@@ -20,7 +20,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from testlib import comment, ok, plan, result, sanitizer_environment, skip  # noqa: E402
+from testlib import allowed, comment, ok, plan, result, sanitizer_environment, skip  # noqa: E402
 
 
 class Server:
@@ -71,14 +71,13 @@ def run(program, arguments, uri, extra_env):
                                               "cudart")   # only so that the loader finds a libcudart at all
     else:
         command = [os.path.join(arguments.bin, "flyt-run"), "--server", uri] + command
-    started = time.monotonic()
+    started, limit = time.monotonic(), allowed(arguments.limit, arguments.bin)
     try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace",
-                              timeout=arguments.limit,
+        done = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", timeout=limit,
                               stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired as late:
         said = (late.stdout or b"") + (late.stderr or b"")
-        return f"ran past {arguments.limit} s", said.decode(), arguments.limit
+        return f"ran past {limit:.0f} s", said.decode(), limit
     output, position = done.stdout + done.stderr, 0
     problem = f"exit status {done.returncode}" if done.returncode not in (0, 77) else None
     for pattern in expectations(program) if done.returncode == 0 else []:
@@ -100,7 +99,8 @@ def main():
     parser.add_argument("--gpu", default="software")
     parser.add_argument("--chaos", default="")
     parser.add_argument("--arguments", default="", help="for each program, separated by spaces")
-    parser.add_argument("--limit", type=float, default=60, help="seconds for one program")
+    parser.add_argument("--limit", type=float, default=60,
+                        help="seconds for one program on an idle machine, without a sanitizer")
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args()
     arguments.bin = os.path.abspath(arguments.bin)

@@ -162,6 +162,12 @@ def until(condition, what, seconds=30):
     return within(condition, what, patience(seconds))
 
 
+def allowed(seconds, bindir):
+    """How long a thing may take with the programs of this folder that takes less than that on an idle machine: as
+    patience, and several times as long where they have a sanitizer in them."""
+    return patience(seconds) * (10 if sanitized(bindir, "thread") else 3 if sanitized(bindir, "address") else 1)
+
+
 def within(condition, what, seconds):
     """As until, but the time is the clock's."""
     end = time.monotonic() + seconds
@@ -367,7 +373,8 @@ class Local:
 
     def up(self, *options, **variables):
         made = subprocess.run([f"{self.bin}/flyt-local", "up", "--gpu", "software", *options, self.dir],
-                              capture_output=True, text=True, timeout=120, env=os.environ | variables)
+                              capture_output=True, text=True, timeout=allowed(120, self.bin),
+                              env=os.environ | variables)
         need(made.returncode == 0, made.stderr)
         # What the shell makes of the lines.
         out = subprocess.run(["bash", "-c", 'eval "$1"; env -0', "-", made.stdout], stdout=subprocess.PIPE, timeout=10)
@@ -388,7 +395,8 @@ class Local:
 
     def down(self):
         """Ends it. The exit status."""
-        done = subprocess.run([f"{self.bin}/flyt-local", "down", self.dir], capture_output=True, timeout=60)
+        done = subprocess.run([f"{self.bin}/flyt-local", "down", self.dir], capture_output=True,
+                              timeout=allowed(60, self.bin))
         for process in self.started:
             end(process)
         return done.returncode
