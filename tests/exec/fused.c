@@ -10,111 +10,9 @@
  * shows: software GPU: random kernels leave the same memory, the same fault and the same message, whether their
  *   instructions are done one by one, in one pass, or by the compiler
  */
-#include "tests/exec/random.h"
-#include "tests/exec/twice.h"
+#include "tests/exec/fused.h"
 
-enum { THREADS = 64, WARP = 32, SHARED = 1024, AREA = 4096, OUT = 64 * THREADS, ROUNDS = 60, BEFORE = 64 };
-
-struct places {
-    unsigned char *area, *out; /* area: the last bytes that kernels may touch */
-    uint64_t *where;
-    uint32_t *active;
-    unsigned char *values;     /* 32 bytes for each thread */
-    uint32_t threads;
-};
-
-static struct places make_places(void)
-{
-    enum { MAPPED = 192 << 20, GRANULE = 2 << 20 }; /* as harness.c has it */
-    struct places p = { .out = gpu_alloc(OUT + SHARED), .where = gpu_alloc(THREADS * 8),
-                        .active = gpu_alloc(THREADS * 4), .values = gpu_alloc(THREADS * 32),
-                        .threads = THREADS };
-    uintptr_t begin = (uintptr_t)p.out & ~(uintptr_t)(GRANULE - 1);
-    p.area = (unsigned char *)(begin + MAPPED - AREA);
-    return p;
-}
-
-/* ---- addresses ---- */
-
-enum pattern { STEPS, HALVES, SAME, TWO, NEAR, NEARER, LINE, GROUPS, FAR, STEPS_OFF, PATTERNS };
-
-static uint64_t place_of(enum pattern pattern, unsigned lane, unsigned size, uint32_t base, uint32_t other,
-                         uint32_t room)
-{
-    switch (pattern) {
-    case STEPS:     return base + lane * size;
-    case HALVES:    return lane < WARP / 2 ? base + lane * size : other + (lane - WARP / 2) * size;
-    case SAME:      return base;
-    case TWO:       return lane < WARP / 2 ? base : other;
-    case NEARER:    return base / 128 * 128 + any(128 / size) * size;
-    case LINE:      return base / 64 * 64 + any(64 / size) * size;
-    case GROUPS:    return base + lane % 4 * size; /* at times across two lines */
-    case NEAR:      return base / 256 * 256 + any(256 / size) * size;
-    case STEPS_OFF: return base + lane * size + (lane == other % WARP ? size : 0);
-    default:        return any(room / size) * size;
-    }
-}
-
-/* Lanes of loads may also be in many granules, where memory is mapped, too. */
-static bool in_many;
-
-/* Of each thread an address of `size` aligned bytes, of `room` from `start`; and now and then one that is wrong. */
-static void make_addresses(const struct places *p, uint64_t start, uint32_t room, unsigned size)
-{
-    for (unsigned w = 0; w < THREADS / WARP; w++) {
-        enum pattern pattern = any(PATTERNS);
-        /* to the end, and now and then beyond */
-        uint32_t most = any(8) ? room - WARP * size : room, base = any(most / size) * size,
-                 other = any(most / size) * size;
-        if (any(3))
-            base = base / 128 * 128;
-        for (unsigned l = 0; l < WARP; l++)
-            p->where[w * WARP + l] = start + place_of(pattern, l, size, base, other, room);
-        for (unsigned l = 0; l < WARP && in_many && !any(3); l++)
-            p->where[w * WARP + l] -= (uint64_t)any(90) << 21;
-        uint32_t mishap = any(24), lane = w * WARP + any(WARP);
-        for (unsigned l = WARP / 2; l < WARP && (mishap == 4 || mishap == 5); l++) /* half of the warp is wrong */
-            p->where[w * WARP + l] += mishap == 4 ? room : size / 2;
-        if (mishap == 0)
-            p->where[lane] += size > 1 ? size / 2 : 0;
-        else if (mishap == 1)
-            p->where[lane] = start + room + any(4) * size;
-        else if (mishap == 2)
-            p->where[lane] = start - size;
-        else if (mishap == 3)
-            p->where[lane] = 64;
-    }
-}
-
-static void make_active(const struct places *p)
-{
-    for (unsigned w = 0; w < THREADS / WARP; w++) {
-        uint32_t mask = any(3) ? UINT32_MAX : any(4) ? any(UINT32_MAX) : 1u << any(WARP);
-        for (unsigned l = 0; l < WARP; l++)
-            p->active[w * WARP + l] = mask >> l & 1;
-    }
-}
-
-/* ---- kernels ---- */
-
-#define START                                                                                              \
-    ".visible .entry k(.param .u64 out, .param .u64 where, .param .u64 active, .param .u64 values)\n{\n"   \
-    ".shared .align 128 .b8 s[1024];\n"                                                                    \
-    ".reg .pred p<4>; .reg .b16 h<8>; .reg .b32 r<32>; .reg .b64 a<32>; .reg .f32 f<40>; .reg .f64 d<8>;\n" \
-    "ld.param.u64 a0, [out]; ld.param.u64 a1, [where]; ld.param.u64 a2, [active]; ld.param.u64 a3, [values];\n" \
-    "mov.u32 r0, %tid.x; mul.wide.u32 a4, r0, 8; add.u64 a1, a1, a4; ld.global.u64 a1, [a1+0];\n"          \
-    "mul.wide.u32 a4, r0, 4; add.u64 a2, a2, a4; ld.volatile.global.u32 r1, [a2]; setp.ne.u32 p1, r1, 0;\n"\
-    "mul.wide.u32 a4, r0, 32; add.u64 a3, a3, a4; mul.wide.u32 a4, r0, 64; add.u64 a0, a0, a4;\n"          \
-    "ld.volatile.global.v4.u32 {r4, r5, r6, r7}, [a3]; ld.volatile.global.v2.u64 {a8, a9}, [a3+16];\n"     \
-    "mov.b32 f4, r4; cvt.u16.u32 h4, r5; mov.u32 r10, s; mad.lo.u32 r11, r0, 16, r10;\n"                   \
-    "mov.u64 a12, where; and.b64 a13, a9, 8; add.u64 a13, a12, a13;\n"                                     \
-    "st.volatile.shared.v4.u32 [r11], {r4, r5, r6, r7}; cvt.u32.u64 r12, a1; bar.sync 0;\n"
-/* shared memory behind what the threads have written */
-#define END                                                                                                \
-    "\nbar.sync 0; st.volatile.global.v4.u32 [a0], {r4, r5, r6, r7};\n"                                    \
-    "st.volatile.global.v2.u64 [a0+16], {a8, a9}; cvt.u32.u16 r13, h4; mov.b32 r14, f4;\n"                 \
-    "st.volatile.global.v2.u32 [a0+32], {r13, r14}; ld.volatile.shared.v4.u32 {r4, r5, r6, r7}, [r11];\n"  \
-    "st.volatile.global.v4.u32 [a0+48], {r4, r5, r6, r7};\nret;\n}\n"
+enum { ROUNDS = 60 };
 
 struct access {
     const char *text;
@@ -206,21 +104,6 @@ static const char *kernel_of(const char *text, const char *address, bool guarded
     put_access(guarded ? "@p1 " : "", text, address);
     put("OVER:%s", END);
     return kernel.text;
-}
-
-/* ---- runs ---- */
-
-static void compare(const struct places *p, const unsigned modules[2], const char *what, unsigned faults[2])
-{
-    static unsigned char before[BEFORE + AREA];
-    const struct twice_launch l = {
-        .shape = { .grid = { 1, 1, 1 }, .block = { p->threads, 1, 1 } }, .count = 4,
-        .arguments = { ARG(p->out), ARG(p->where), ARG(p->active), ARG(p->values) },
-        .memory = { { p->area - BEFORE, before, BEFORE + AREA }, { p->out, NULL, OUT } },
-    };
-    for (unsigned k = 0; k < AREA; k++)
-        before[BEFORE + k] = (unsigned char)any(256);
-    faults[twice_compare(modules, &l, what) != CUDA_SUCCESS]++;
 }
 
 EXEC_TEST(accesses_are_as_general_handlers_do_them)
@@ -350,18 +233,6 @@ static const char *const lines[] = {
 };
 enum { LINES = sizeof lines / sizeof *lines };
 
-/* Values that arithmetic treats apart, and any others. */
-static uint32_t any_word(void)
-{
-    static const uint32_t words[] = { 0, 1, 2, 31, 32, 33, 63, 64, 0x80000000, 0x7fffffff, 0xffffffff, 0x00000001,
-                                      0x807fffff, 0x00800000, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345,
-                                      0x7f800001, 0x3f800000, 0xbf800000, 0x7f7fffff, 0x00ffffff, 0x40000000,
-                                      0x4effffff, 0x4f000000, 0xcf000000, 0x4f7fffff, 0x3f000000, 0xbf7fffff,
-                                      0x33800001, 0x477fefff, 0x7c00fe01, 0x7ff00000, 0xfff80000, 0x7ff80001,
-                                      0xfff00000, 0x3ff00000, 0x000fffff };
-    return any(2) ? words[any(sizeof words / sizeof *words)] : any(UINT32_MAX);
-}
-
 /* Random lines, some in a loop of a few rounds, as many for all lanes or each its own, some jumped over by some lanes,
    by all or by none. */
 static const char *random_kernel(void)
@@ -387,25 +258,6 @@ static const char *random_kernel(void)
         "mov.b64 a10, d5; mov.b64 a11, d6;\n"
         "mad.lo.u64 a10, a10, 77, a11; xor.b64 a9, a9, a10;\n", END);
     return kernel.text;
-}
-
-/* Makes random kernels and runs each several times; prepare makes the values and addresses of a run. */
-static void run_kernels(const char *(*make)(void), void (*prepare)(struct places *, unsigned round), unsigned kernels,
-                        unsigned runs, unsigned faults[2])
-{
-    for (unsigned k = 0; k < kernels / exec_share() + 1; k++) {
-        unsigned modules[2];
-        struct places p = make_places();
-        char what[32];
-        snprintf(what, sizeof what, "random kernel %u", k);
-        twice_load(make(), modules);
-        for (unsigned round = 0; round < runs; round++) {
-            prepare(&p, round);
-            make_active(&p);
-            compare(&p, modules, what, faults);
-        }
-        gpu_reset();
-    }
 }
 
 static void prepare_words(struct places *p, unsigned round)
@@ -662,14 +514,6 @@ static const char *kernel_of_runs(void)
     return kernel.text;
 }
 
-/* Addresses of shared memory, most of which are right. */
-static void prepare_shared(struct places *p, unsigned round)
-{
-    make_addresses(p, 0, SHARED - 128, 16);
-    for (unsigned t = 0; t < THREADS && round % 3; t++)
-        p->where[t] = p->where[t] % (SHARED - 256) & ~15u;
-}
-
 static void prepare_runs(struct places *p, unsigned round)
 {
     for (unsigned t = 0; t < THREADS * 8; t++)
@@ -682,87 +526,6 @@ EXEC_TEST(runs_over_many_registers_are_as_general_handlers_do_them)
     enum { RUNS = 12 };
     unsigned faults[2] = { 0, 0 };
     run_kernels(kernel_of_runs, prepare_runs, 120, RUNS, faults);
-    assert_true(faults[0] > RUNS / 2);
-}
-
-/* ---- matrices ---- */
-
-/* m0 to m15 hold matrices. */
-enum { MATRIX_REGISTERS = 16 };
-
-static const char *registers(unsigned count)
-{
-    static char text[4][64];
-    static unsigned turn;
-    char *to = text[turn++ % 4];
-    const unsigned first = any(MATRIX_REGISTERS + 1 - count);
-    size_t n = 0;
-    for (unsigned k = 0; k < count; k++)
-        n += (size_t)snprintf(to + n, sizeof *text - n, "%sm%u", k ? ", " : "{", first + k);
-    (void)snprintf(to + n, sizeof *text - n, "}");
-    return to;
-}
-
-/* A tile to or from shared memory at r12 and a1, a product, or a change of one register. */
-static void put_line_of_matrices(void)
-{
-    static const struct { const char *name; unsigned a, b; } products[] = {
-        { "m16n8k16.row.col.f32.f16.f16.f32", 4, 2 },   { "m16n8k8.row.col.f32.f16.f16.f32", 2, 1 },
-        { "m16n8k16.row.col.f32.bf16.bf16.f32", 4, 2 }, { "m16n8k8.row.col.f32.bf16.bf16.f32", 2, 1 },
-        { "m16n8k8.row.col.f32.tf32.tf32.f32", 4, 2 },  { "m16n8k32.row.col.s32.s8.s8.s32", 4, 2 },
-    };
-    const unsigned which = any(sizeof products / sizeof *products), count = 1u << any(3);
-    const char *turned = any(2) ? ".trans" : "";
-    switch (any(8)) {
-    case 0: case 1:
-        put("ldmatrix.sync.aligned.m8n8.x%u%s.shared.b16 %s, [%s+%u];\n", count, turned, registers(count),
-            any(2) ? "r12" : "a1", 16 * any(9));
-        break;
-    case 2:
-        put("stmatrix.sync.aligned.m8n8.x%u%s.shared.b16 [r12], %s;\n", count, turned, registers(count));
-        break;
-    case 3:
-        put("movmatrix.sync.aligned.m8n8.trans.b16 m%u, m%u;\n", any(MATRIX_REGISTERS), any(MATRIX_REGISTERS));
-        break;
-    case 4:
-        put("xor.b32 m%u, r%u, m%u;\n", any(MATRIX_REGISTERS), 4 + any(4), any(MATRIX_REGISTERS));
-        break;
-    default:
-        put("mma.sync.aligned.%s %s, %s, %s, %s;\n", products[which].name, registers(4),
-            registers(products[which].a), registers(products[which].b), registers(4));
-    }
-}
-
-static const char *kernel_of_matrices(void)
-{
-    kernel_begin();
-    put("%s%s", START, ".reg .b32 m<16>;\nadd.u32 r12, r12, r10; mov.u32 r20, 3;\n");
-    const uint32_t keep = any(2) ? 0x3fff3fff : any(2) ? 0xbfffbfff : UINT32_MAX; /* some without infinities and NaN */
-    for (unsigned k = 0; k < MATRIX_REGISTERS; k++)
-        put("mul.lo.u32 m%u, r%u, %u; and.b32 m%u, m%u, %u;\n", k, 4 + k % 4, any(UINT32_MAX) | 1, k,
-            k, keep);
-    put("AGAIN:\n");
-    for (unsigned k = 0; k < 12; k++)
-        put_line_of_matrices();
-    put("sub.u32 r20, r20, 1; setp.ne.u32 p3, r20, 0; @p3 bra AGAIN;\nOVER:\n");
-    for (unsigned k = 0; k < MATRIX_REGISTERS; k++)
-        put("mad.lo.u32 r%u, r%u, 77, m%u;\n", 4 + k % 4, 4 + k % 4, k);
-    put("%s", END);
-    return kernel.text;
-}
-
-static void prepare_matrices(struct places *p, unsigned round)
-{
-    for (unsigned t = 0; t < THREADS * 8; t++)
-        ((uint32_t *)(void *)p->values)[t] = any(2) ? any_word() : any(UINT32_MAX);
-    prepare_shared(p, round);
-}
-
-EXEC_TEST(matrices_are_as_general_handlers_have_them)
-{
-    enum { RUNS = 6 };
-    unsigned faults[2] = { 0, 0 };
-    run_kernels(kernel_of_matrices, prepare_matrices, 120, RUNS, faults);
     assert_true(faults[0] > RUNS / 2);
 }
 

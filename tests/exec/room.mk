@@ -1,7 +1,7 @@
 # Unit tests of the executor, through softgpu/engine.h. Each file of EXEC_TEST_NAMES is one program.
 EXEC_TEST_NAMES := arithmetic attributes basic blocks brief calls carries children clusters faults forward fragments \
-                   fused grids litmus local matrix meeting memory nonsense phases pointers products progress ranges \
-                   regions runs streams tables tensors textures together warps wgmma whole
+                   fused fused_matrices grids litmus local matrix meeting memory nonsense phases pointers products \
+                   progress ranges regions runs streams tables tensors textures together warps wgmma whole
 EXEC_TEST_PROGRAMS := $(addprefix $(BUILD)/tests/exec-,$(EXEC_TEST_NAMES))
 EXEC_TEST_SUPPORT := $(call objects,tests/exec/harness.c tests/exec/record.c)
 # Some again with turns of random length and order, on more threads than cores, and without vector instructions.
@@ -9,16 +9,19 @@ EXEC_TEST_CHAOS := $(addprefix $(BUILD)/tests/exec-chaos-,calls children cluster
                      wgmma)
 TESTS += $(EXEC_TEST_PROGRAMS) $(EXEC_TEST_CHAOS)
 # The handlers that are compiled once per level of the processor, at each level below the one that the processor has.
-EXEC_TEST_LEVELS := $(addprefix $(BUILD)/tests/exec-fused-,base v3)
+EXEC_TEST_LEVELS := $(foreach level,base v3,$(BUILD)/tests/exec-fused-$(level) \
+                      $(BUILD)/tests/exec-fused_matrices-$(level))
 TESTS += $(EXEC_TEST_LEVELS)
-$(EXEC_TEST_LEVELS): $(BUILD)/tests/exec-fused-%: $(BUILD)/tests/exec-fused
-	@printf '#!/bin/sh\nFLYT_SOFTGPU_CPU=$* exec $<\n' > $@
+$(filter %-base,$(EXEC_TEST_LEVELS)): %-base: %
+$(filter %-v3,$(EXEC_TEST_LEVELS)): %-v3: %
+$(EXEC_TEST_LEVELS):
+	@printf '#!/bin/sh\nFLYT_SOFTGPU_CPU=$(lastword $(subst -, ,$@)) exec $<\n' > $@
 	@chmod +x $@
 # These tests through the compiler, where LLVM is (softgpu/jit/room.mk): a result that differs from the interpreter's
 # fails.
 ifeq ($(FLAVOUR)$(SOFTGPU_HAS_JIT),plainyes)
-EXEC_TEST_JIT_CHECK := arithmetic forward fused local phases progress ranges regions runs streams tables together \
-                       warps
+EXEC_TEST_JIT_CHECK := arithmetic forward fused fused_matrices local phases progress ranges regions runs streams \
+                       tables together warps
 EXEC_TEST_JIT_LONG := basic blocks calls carries children clusters faults fragments grids litmus matrix meeting memory \
                       pointers textures
 EXEC_TEST_JIT := $(addprefix $(BUILD)/tests/exec-jit-,$(EXEC_TEST_JIT_CHECK) $(EXEC_TEST_JIT_LONG))
@@ -28,6 +31,7 @@ $(EXEC_TEST_JIT): $(BUILD)/tests/exec-jit-%: $(BUILD)/tests/exec-% $(SOFTGPU_JIT
 	@chmod +x $@
 TESTS += $(addprefix $(BUILD)/tests/exec-jit-,$(EXEC_TEST_JIT_CHECK))
 LONG_TESTS += "env EXEC_TEST_SHARE=1 $(BUILD)/tests/exec-jit-fused@600" \
+              "env EXEC_TEST_SHARE=1 $(BUILD)/tests/exec-jit-fused_matrices@600" \
               "env EXEC_TEST_SHARE=1 $(BUILD)/tests/exec-jit-forward@600" \
               "env EXEC_TEST_SHARE=1 $(BUILD)/tests/exec-jit-phases@600" \
               "env EXEC_TEST_SHARE=1 $(BUILD)/tests/exec-jit-ranges@600" \
