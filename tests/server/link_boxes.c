@@ -135,6 +135,6 @@ TEST(staged_ones_do_not_wait_for_each_other)
 int main(int argc, char **argv)
 {
     (void)argc;
-    linking_prepare(argv, LINKS_LIBRARIES);
+    linked_prepare(argv);
     return unit_run(NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "tests/server/linked.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 int linked_listen(struct peer *peer, uint32_t link, struct link_handles *out)
 {
@@ -45,4 +46,14 @@ void linked_join(struct linked_end ends[2])
     assert_int_equal(pthread_create(&thread, NULL, linked_join_thread, &ends[0]), 0);
     linked_join_end(&ends[1]);
     pthread_join(thread, NULL);
+}
+
+void linked_prepare(char **argv)
+{
+    if (!getenv("LINKS_AGAIN")) {
+        setenv("LINKS_AGAIN", "1", 1);
+        setenv("LD_LIBRARY_PATH", LINKED_LIBRARIES, 1);
+        execv("/proc/self/exe", argv);
+    }
+    setenv("FLYT_SILENCE", "2", 1);
 }

@@ -158,13 +158,3 @@ uint32_t word_at(int which, uint64_t offset)
     assert_int_equal(peer_copy_out(&peers[which], 0, &word, peers[which].base + offset, 4), 0);
     return word;
 }
-
-void linking_prepare(char **argv, const char *libraries)
-{
-    if (!getenv("LINKS_AGAIN")) {
-        setenv("LINKS_AGAIN", "1", 1);
-        setenv("LD_LIBRARY_PATH", libraries, 1);
-        execv("/proc/self/exe", argv);
-    }
-    setenv("FLYT_SILENCE", "2", 1);
-}

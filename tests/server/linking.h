@@ -41,7 +41,5 @@ int synchronise(int which, uint32_t stream);
 /* The program has its session, and its device works. */
 bool goes_on(int which);
 uint32_t word_at(int which, uint64_t offset);
-/* The loader looks for libflyt-tls.so in `libraries` where that was said at the start of the process. */
-void linking_prepare(char **argv, const char *libraries);
 
 #endif

@@ -640,6 +640,6 @@ TEST(a_server_without_links)
 int main(int argc, char **argv)
 {
     (void)argc;
-    linking_prepare(argv, LINKS_LIBRARIES);
+    linked_prepare(argv);
     return unit_run(NULL, NULL);
 }

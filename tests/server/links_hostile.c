@@ -158,7 +158,7 @@ TEST(by_chance)
 
 int main(int argc, char **argv)
 {
-    linking_prepare(argv, LINKS_LIBRARIES);
+    linked_prepare(argv);
     drawn = argc > 1 ? strtoull(argv[1], NULL, 0) | 1 : SEED;
     seconds = argc > 2 ? atof(argv[2]) : seconds;
     return unit_run(NULL, NULL);

@@ -193,6 +193,6 @@ TEST_WITH(too_many_connections, start, finish)
 int main(int argc, char **argv)
 {
     (void)argc;
-    linking_prepare(argv, LINKS_LIBRARIES);
+    linked_prepare(argv);
     return unit_run(NULL, NULL);
 }
