@@ -1,21 +1,21 @@
 # tests/comm: communication without CUDA. All over loopback, or in network namespaces that the tests make.
 TESTS_COMM_BINARIES := $(addprefix $(BUILD)/tests/comm_,store link attack reduce plans collectives sided \
-    together faults)
+    sided_hostile together faults)
 COMM_UCX_TEST := $(if $(COMM_HAS_UCX),$(BUILD)/tests/comm_ucx)
 
 $(call objects,$(wildcard tests/comm/*.c)): | $(CPU_RPC_HEADERS)
 
 $(addprefix $(BUILD)/tests/comm_,link attack ucx): $(call objects,tests/comm/ends.c)
 
-$(addprefix $(BUILD)/tests/comm_,collectives sided together faults): $(call objects,tests/comm/world.c)
+$(addprefix $(BUILD)/tests/comm_,collectives sided sided_hostile together faults): $(call objects,tests/comm/world.c)
 
 $(TESTS_COMM_BINARIES) $(COMM_UCX_TEST): $(BUILD)/tests/comm_%: $(BUILD)/tests/comm/%.o $(CPU_COMM_OBJECTS) \
     $(CPU_COMM_NEEDS)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcmocka $(CPU_COMM_LIBS)
 
-TESTS += $(call sleeping,comm_store comm_link comm_attack comm_collectives comm_sided comm_faults,\
-    $(TESTS_COMM_BINARIES))
+TESTS += $(call sleeping,comm_store comm_link comm_attack comm_collectives comm_sided comm_sided_hostile \
+    comm_faults,$(TESTS_COMM_BINARIES))
 # By UCX, over its TCP and through memory, where UCX does not notice a peer's end by itself.
 # UCX's threads and its hooks of madvise do not go with sanitizers; through memory it keeps what a killed peer left.
 COMM_UCX := $(foreach kind,tcp $(if $(SANITIZE),,posix$(comma)sysv$(comma)cma),\
