@@ -12,12 +12,34 @@ struct moved_program *moving_find(struct cluster *cluster, uint64_t id)
     return move;
 }
 
+struct moved_program *moving_of(struct cluster *cluster, uint64_t program)
+{
+    for (struct moved_program *move = cluster->moves; move; move = move->next)
+        if (move->program == program && !moves_ended(&move->is))
+            return move;
+    return NULL;
+}
+
 unsigned moves_under_way(const struct cluster *cluster)
 {
     unsigned count = 0;
     for (const struct moved_program *move = cluster->moves; move; move = move->next)
         count += !moves_ended(&move->is);
     return count;
+}
+
+void moving_forget_oldest(struct cluster *cluster)
+{
+    size_t count = 0;
+    for (struct moved_program **at = &cluster->moves; *at;) {
+        struct moved_program *move = *at;
+        if (moves_ended(&move->is) && ++count > MOVES_KEPT) {
+            *at = move->next;
+            free(move);
+        } else {
+            at = &move->next;
+        }
+    }
 }
 
 /* ---- counters ---- */

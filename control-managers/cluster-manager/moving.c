@@ -5,12 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control-managers/cluster-manager/move_books.h"
 #include "control-managers/cluster-manager/move_target.h"
-#include "control-managers/cluster-manager/resize.h"
 #include "cpu/common/explain.h"
 #include "cpu/common/log.h"
 
-#define TARGET_ENDED "the GPU server to which it moved has ended"
 /* What the library may take besides: it looks every two seconds whether it is to move. */
 enum { MOVE_SLACK_MS = 15000, MOVE_LOOK_MS = 200, MOVE_BRIDGE_MS = 3000 };
 /* How long the resource DB may take to note the move and the GPU server that it needs. */
@@ -22,31 +21,6 @@ static struct event_about about(const struct moved_program *move)
                                  .program = move->program, .by = move->by };
 }
 
-static struct moved_program *move_of(struct cluster *cluster, uint64_t program)
-{
-    for (struct moved_program *move = cluster->moves; move; move = move->next)
-        if (move->program == program && !moves_ended(&move->is))
-            return move;
-    return NULL;
-}
-
-/* ---- books ---- */
-
-/* Of one that was read from the DB, when its servers are known. */
-static void describe_ends(struct moved_program *move)
-{
-    const struct server *source = map_get_id(&move->cluster->servers, move->source);
-    const struct server *target = map_get_id(&move->cluster->servers, move->target);
-    const struct server *ends[2] = { source, target };
-    char *const nodes[2] = { move->from_node, move->to_node }, *const gpus[2] = { move->from_gpu, move->to_gpu };
-    for (int i = 0; i < 2; i++)
-        if (ends[i]) {
-            snprintf(nodes[i], CTL_MAX_NAME + 1, "%s", ends[i]->row.node);
-            snprintf(gpus[i], CTL_MAX_NAME + 1, "%s", ends[i]->gpu_names[0]);
-            snprintf(move->vm, sizeof move->vm, "%s", ends[i]->row.vm);
-        }
-}
-
 enum { PLACE_TEXT = 2 * CTL_MAX_NAME + 16 };
 
 /* A GPU of a program that moves, for the audit trail; "suspended" where it has none. */
@@ -54,103 +28,6 @@ static const char *place_text(const char *node, const char *gpu, char out[PLACE_
 {
     snprintf(out, PLACE_TEXT, *node ? "node %s, GPU %s" : "suspended", node, gpu);
     return out;
-}
-
-static void hold(struct moved_program *move)
-{
-    struct server *source = map_get_id(&move->cluster->servers, move->source);
-    struct server *target = map_get_id(&move->cluster->servers, move->target);
-    if (move->holds || (move_has_target(move) && !target))
-        return;
-    move->holds = true;
-    if (target)
-        target->reserved++;
-    if (target && target->state == CTL_SERVER_RUNNING && !target->stopping)
-        loop_timer_stop(&target->timer); /* a grace period */
-    if (source)
-        source->leaving++;
-    describe_ends(move);
-}
-
-/* Without a grace period: its share is booked elsewhere. */
-static void end_unused(struct server *server, const char *why)
-{
-    if (!server_is_idle(server) || server->leaving)
-        return;
-    server->unused = true;
-    server_stop(server->cluster, server, CTL_OK, why);
-}
-
-static void let_go(struct moved_program *move)
-{
-    struct server *source = map_get_id(&move->cluster->servers, move->source);
-    struct server *target = map_get_id(&move->cluster->servers, move->target);
-    if (!move->holds)
-        return;
-    move->holds = false;
-    if (source && source->leaving)
-        source->leaving--;
-    if (target && target->reserved)
-        target->reserved--;
-    if (source && move->is.state == ADMIN_MOVE_DONE && !source->program_count && !source->leaving) {
-        source->deserted = true;
-        server_check_idle(move->cluster, source);
-    } else if (source) {
-        server_check_idle(move->cluster, source);
-    }
-    if (target)
-        end_unused(target, "the program that was to move here did not");
-    queue_retry(move->cluster);
-}
-
-static void note_left(struct program *program, uint64_t server)
-{
-    program_revoke(program->cluster, program);
-    memmove(&program->left[1], &program->left[0], (PROGRAM_LEFT - 1) * sizeof program->left[0]);
-    program->left[0] = server;
-}
-
-/* It has no server from now on, and its share is free. from: the server that it leaves; 0: not known. This manager may
-   have begun after the program left it. */
-static void suspend(struct program *program, uint64_t from)
-{
-    struct server *old = program->server;
-    if (old || from)
-        note_left(program, old ? old->row.id : from);
-    program_detach(program, "suspended", "it has left the GPU until it is resumed");
-    program->state = ADMIN_PROGRAM_SUSPENDED;
-    if (!old || old->leaving)
-        return;
-    old->deserted = !old->program_count;
-    server_check_idle(program->cluster, old);
-}
-
-/* The program uses that server from now on. */
-static void moving_switch(struct cluster *cluster, struct program *program, struct server *server)
-{
-    struct server *old = program->server;
-    char why[DB_HOST_SIZE];
-    if (old == server)
-        return;
-    if (old)
-        note_left(program, old->row.id);
-    snprintf(why, sizeof why, "moved: to GPU server %llu of node %s", (unsigned long long)server->row.id,
-             server->row.node);
-    program->leaving = why;
-    program_attach(program, server);
-    program->leaving = NULL;
-    program->state = ADMIN_PROGRAM_RUNNING;
-    if (server->state == CTL_SERVER_RUNNING && !server->stopping)
-        loop_timer_stop(&server->timer);
-    if (old && !old->leaving)
-        server_check_idle(cluster, old);
-    /* After a start of this manager its node may come back later than the client manager. */
-    bool runs = server->state == CTL_SERVER_RUNNING || (server->adopted && server->state == CTL_SERVER_STARTING);
-    if (!runs || server->stopping) {
-        program_detach(program, "lost", TARGET_ENDED);
-        program->state = ADMIN_PROGRAM_LOST;
-        program_notify(cluster, program, CLIENT_EVENT_LOST, CTL_LOST, TARGET_ENDED);
-    }
 }
 
 /* ---- what follows ---- */
@@ -253,41 +130,6 @@ void moving_try_again(struct moved_program *move)
         moving_give_ticket(move);
 }
 
-static void take_over(struct moved_program *move)
-{
-    struct program *program = map_get_id(&move->cluster->programs, move->program);
-    struct server *target = map_get_id(&move->cluster->servers, move->target);
-    if (!program || move->action == ADMIN_ACTION_CHECKPOINT)
-        return;
-    if (move->action == ADMIN_ACTION_SUSPEND) {
-        suspend(program, move->source);
-    } else if (target) {
-        moving_switch(move->cluster, program, target);
-    } else if (!program->server ? move->action == ADMIN_ACTION_RESUME : program->server->row.id == move->source) {
-        struct server *source = program->server;
-        program_revoke(move->cluster, program);
-        program_detach(program, "lost", TARGET_ENDED);
-        program->state = ADMIN_PROGRAM_LOST;
-        program_notify(move->cluster, program, CLIENT_EVENT_LOST, CTL_LOST, TARGET_ENDED);
-        if (source)
-            server_check_idle(move->cluster, source);
-    }
-}
-
-static void forget_oldest(struct cluster *cluster)
-{
-    size_t count = 0;
-    for (struct moved_program **at = &cluster->moves; *at;) {
-        struct moved_program *move = *at;
-        if (moves_ended(&move->is) && ++count > MOVES_KEPT) {
-            *at = move->next;
-            free(move);
-        } else {
-            at = &move->next;
-        }
-    }
-}
-
 static void ended(struct moved_program *move)
 {
     char before[PLACE_TEXT], after[PLACE_TEXT];
@@ -343,9 +185,9 @@ static void step(struct moved_program *move, enum move_happening happening)
     if (todo & MOVE_CALL_OFF)
         tell_client(move, true);
     if (todo & MOVE_SWITCH)
-        take_over(move);
+        move_take_over(move);
     if (todo & MOVE_FREE_TARGET)
-        let_go(move);
+        move_let_go(move);
     if (todo & MOVE_END)
         ended(move);
 }
@@ -379,7 +221,7 @@ static void look(struct moved_program *move)
     struct cluster *cluster = move->cluster;
     struct server *target = map_get_id(&cluster->servers, move->target);
     const struct program *program = map_get_id(&cluster->programs, move->program);
-    hold(move);
+    move_hold(move);
     if (program_gone(move)) {
         note(move, CTL_NOT_FOUND, "the program has ended");
         step(move, MOVE_PROGRAM_GONE);
@@ -447,92 +289,6 @@ void moving_target_gone(struct cluster *cluster, const struct server *target, co
 
 /* ---- beginning ---- */
 
-/* The program can be spoken to, and nothing else is being done with it. */
-static ctl_code check_state(struct cluster *cluster, const struct program *program, admin_move_action action,
-                            char *text)
-{
-    unsigned long long id = program->id;
-    if (action == ADMIN_ACTION_RESUME)
-        return program->state == ADMIN_PROGRAM_SUSPENDED
-                   ? CTL_OK
-                   : (ctl_code)explain(text, CTL_BUSY, "program %llu is not suspended", id);
-    if (program->state == ADMIN_PROGRAM_SUSPENDED)
-        return explain(text, CTL_BUSY, "program %llu is suspended (`flytctl program resume %llu`)", id, id);
-    if (program->state != ADMIN_PROGRAM_RUNNING || !program->server)
-        return explain(text, CTL_BUSY, "program %llu uses no GPU server at present", id);
-    if (program_has_set(program))
-        return explain(text, CTL_NOT_SUPPORTED,
-                       "program %llu has GPU servers on several nodes, and cannot move, be suspended or saved", id);
-    if (program->server->gpu_count > 1 && action != ADMIN_ACTION_MOVE)
-        return explain(text, CTL_NOT_SUPPORTED,
-                       "program %llu has %zu GPUs, and only programs with one can be suspended or saved", id,
-                       program->server->gpu_count);
-    if (program->server->stopping)
-        return explain(text, CTL_BUSY, "the GPU server of program %llu is being stopped", id);
-    if (resize_under_way(cluster, program->server->row.id))
-        return explain(text, CTL_BUSY, "the share of program %llu is being changed", id);
-    return CTL_OK;
-}
-
-/* The limits can be kept by its client manager; whether by its library, that one says. */
-static ctl_code check_limits(struct cluster *cluster, const struct program *program, const struct move_wish *wish,
-                             char *text)
-{
-    const int64_t most = cluster->values->elastic_at_once;
-    const struct vm *vm = program->vm;
-    if (moving_is_limited(wish) && vm->session->hello.minor < CLIENT_MINOR_PROGRESS)
-        return explain(text, CTL_NOT_SUPPORTED,
-                       "the client manager of VM %s is of an earlier release (%s), which keeps to no bandwidth and no"
-                       " downtime",
-                       vm->row.name, vm->session->hello.software);
-    /* Those of a group have to move at the same time, however many they are. */
-    if (most && !wish->group && moves_under_way(cluster) >= (uint64_t)most)
-        return explain(text, CTL_WAITING, "%lld programs move, which is as many as may at a time (elastic.at-once)",
-                       (long long)most);
-    return CTL_OK;
-}
-
-static ctl_code check_program(struct cluster *cluster, const struct program *program, admin_move_action action,
-                              char *text)
-{
-    unsigned long long id = program->id;
-    const struct vm *vm = program->vm;
-    if (move_of(cluster, program->id))
-        return explain(text, CTL_BUSY, "program %llu moves already (`flytctl move list`)", id);
-    ctl_code code = check_state(cluster, program, action, text);
-    if (code != CTL_OK)
-        return code;
-    if (!vm->session || !vm->named)
-        return explain(text, CTL_LOST, "the client manager of VM %s, which has to tell program %llu, is not connected",
-                       vm->row.name, id);
-    if (vm->session->hello.minor < CLIENT_MINOR_MOVES)
-        return explain(text, CTL_NOT_SUPPORTED,
-                       "the client manager of VM %s is of an earlier release (%s), which cannot move programs",
-                       vm->row.name, vm->session->hello.software);
-    if (action != ADMIN_ACTION_MOVE && vm->session->hello.minor < CLIENT_MINOR_RESTS)
-        return explain(text, CTL_NOT_SUPPORTED,
-                       "the client manager of VM %s is of an earlier release (%s), which cannot suspend programs",
-                       vm->row.name, vm->session->hello.software);
-    return store_refuses(cluster, text) ? CTL_DB_AWAY : CTL_OK;
-}
-
-/* Whether the client manager knows what is wished of the file. */
-static ctl_code check_save(const struct program *program, const struct move_wish *wish, char *text)
-{
-    const struct vm *vm = program->vm;
-    const bool named = wish->action == ADMIN_ACTION_SUSPEND && wish->file && *wish->file;
-    if (((wish->base && *wish->base) || named) && vm->session->hello.minor < CLIENT_MINOR_SAVES)
-        return explain(text, CTL_NOT_SUPPORTED,
-                       "the client manager of VM %s is of an earlier release (%s), which knows no %s", vm->row.name,
-                       vm->session->hello.software, named ? "file for a suspended program" : "checkpoints of changes");
-    return CTL_OK;
-}
-
-bool moving_possible(struct cluster *cluster, const struct program *program, char *text)
-{
-    return check_program(cluster, program, ADMIN_ACTION_MOVE, text) == CTL_OK;
-}
-
 struct durable_move {
     struct cluster *cluster;
     uint64_t move;
@@ -578,15 +334,11 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
                       struct moved_program **out, char *text)
 {
     struct server *target = NULL;
-    ctl_code code = check_program(cluster, program, wish->action, text);
+    ctl_code code = move_check_program(cluster, program, wish->action, text);
     if (code == CTL_OK && !wish->group)
         code = moving_group_ended(cluster, program, text);
     if (code == CTL_OK)
-        code = check_save(program, wish, text);
-    if (code == CTL_OK)
-        code = move_check_place(program, wish, text);
-    if (code == CTL_OK)
-        code = check_limits(cluster, program, wish, text);
+        code = move_check_wish(cluster, program, wish, text);
     struct moved_program *move = code == CTL_OK ? calloc(1, sizeof *move) : NULL;
     if (code == CTL_OK && !move)
         code = explain(text, CTL_INTERNAL, "no memory");
@@ -618,10 +370,10 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
     snprintf(move->vm, sizeof move->vm, "%s", program->vm->row.name);
     snprintf(move->file, sizeof move->file, "%s", wish->file ? wish->file : "");
     snprintf(move->base, sizeof move->base, "%s", wish->base ? wish->base : "");
-    describe_ends(move);
+    move_describe_ends(move);
     move->next = cluster->moves;
     cluster->moves = move;
-    hold(move);
+    move_hold(move);
     cluster->move_counts.begun++;
     moving_divide(cluster);
     struct event_about which = about(move);
@@ -632,7 +384,7 @@ ctl_code moving_begin(struct cluster *cluster, struct program *program, const st
                   *move->to_gpu ? ", GPU " : "", move->to_gpu, move->by);
     loop_timer_start(cluster->loop, &move->timer, MOVE_LOOK_MS, look_again, move);
     write_row(move);
-    forget_oldest(cluster);
+    moving_forget_oldest(cluster);
     *out = move;
     return CTL_OK;
 }
@@ -680,11 +432,11 @@ void moving_said(struct cluster *cluster, struct vm *vm, const client_moved_args
 
 void moving_named_suspended(struct cluster *cluster, struct program *program)
 {
-    struct moved_program *move = move_of(cluster, program->id);
+    struct moved_program *move = moving_of(cluster, program->id);
     if (move && move->action == ADMIN_ACTION_SUSPEND)
         step(move, MOVE_AT_TARGET);
     else if (program->state != ADMIN_PROGRAM_SUSPENDED)
-        suspend(program, 0);
+        move_suspend_program(program, 0);
 }
 
 bool moving_bridged(struct cluster *cluster, const node_order_done *done)
@@ -708,7 +460,7 @@ bool moving_bridged(struct cluster *cluster, const node_order_done *done)
 
 void moving_named(struct cluster *cluster, const struct program *program, const struct server *server)
 {
-    struct moved_program *move = move_of(cluster, program->id);
+    struct moved_program *move = moving_of(cluster, program->id);
     if (move && move->target == server->row.id)
         step(move, MOVE_AT_TARGET);
 }

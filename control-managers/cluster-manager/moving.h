@@ -65,7 +65,7 @@ static inline bool move_has_target(const struct moved_program *move)
 {
     return move->action == ADMIN_ACTION_MOVE || move->action == ADMIN_ACTION_RESUME;
 }
-/* Whether the program can be spoken to, and nothing else is being done with it; why not: text. */
+/* move_check.c: whether the program can be spoken to, and nothing else is being done with it; why not: text. */
 bool moving_possible(struct cluster *, const struct program *, char *text);
 /* CTL_OK, and it is under way; or why not, with text (CTL_MAX_TEXT + 1), and nothing has changed. */
 ctl_code moving_begin(struct cluster *, struct program *, const struct move_wish *, struct moved_program **,
@@ -77,6 +77,8 @@ void moving_look(struct cluster *);
 void moving_target_gone(struct cluster *, const struct server *target, const char *why);
 /* move_list.c: which there are. */
 struct moved_program *moving_find(struct cluster *, uint64_t id);
+struct moved_program *moving_of(struct cluster *, uint64_t program); /* that has not ended */
+void moving_forget_oldest(struct cluster *);              /* of those that have ended, but for MOVES_KEPT */
 unsigned moves_under_way(const struct cluster *);
 void moving_count_end(struct moved_program *);            /* it has ended */
 void moving_load(struct cluster *, uint64_t id, const char *row); /* at the start; its program is named later */

@@ -3,9 +3,8 @@ CLUSTER_MANAGER_NAMES   := admin.c admin_counters.c admin_follow.c admin_log.c a
                           admin_rows.c admin_share.c admin_target.c admin_vm.c balance.c changes.c counts.c \
                           entitlement.c \
                           events.c \
-                          follow.c gpu_links.c health.c idle.c incidents.c keys.c load.c main.c move_group.c \
-                          move_list.c \
-                          move_pace.c \
+                          follow.c gpu_links.c health.c idle.c incidents.c keys.c load.c main.c move_books.c \
+                          move_check.c move_group.c move_list.c move_pace.c \
                           move_target.c moves.c moving.c nodes.c outbox.c own_view.c place.c place_gang.c place_set.c \
                           policy.c programs.c push.c queue.c recovery.c refusal.c renew.c resize.c retry.c schema.c \
                           seek.c servers.c session.c state.c store.c unreached.c usage.c usage_rows.c usage_served.c \
