@@ -55,7 +55,7 @@
  *             code_move.c, code_prepare.c, code_again.c  how a move makes it again
  *   session/  reach.c  the way to a server;  attach_wait.c, attach_window.c  waiting for a server, and its window;
  *             local.c, manager.c  where the server is found;  manager_moves.c  the orders of the client manager;
- *             manager_groups.c  programs that move together;
+ *             manager_groups.c  programs that move together;  manager_recovery.c  lost servers;  manager_links.c,
  *             manager_parts.c  further servers of a program with GPUs of several nodes;  capability.c  which compute
  *             capability the loaded software needs;  kinds.c  the table of all kinds of objects;  context_life.c  how
  *             contexts begin and end;  peer.c, usage.c, stats_report.c;  link_offer.c  links of which the client

@@ -26,13 +26,6 @@ bool manager_wanted(const char *default_server);
 int  manager_ask(struct manager_place *);
 /* As manager_ask, for a program whose server was lost, and that stays the same program for the cluster, if it can. */
 int  manager_ask_again(struct manager_place *);
-/* Whether the program is to survive the loss of its server: what its VM is entitled to, "" where nobody says. */
-void manager_ask_recovery(char *wish, size_t size);
-/* Where the program is to keep what it has on the GPU ("": its environment says), and how many bytes its journal may
-   have at most; 0: any. */
-uint64_t manager_ask_store(char *folder, size_t size);
-/* What has become of that: MANAGER_RECOVERY_…. Waits for nothing. why: may be "". */
-void manager_tell_recovery(int state, const char *why, uint64_t outage_us, uint64_t bytes);
 /* Asks for another server than one that this program does not reach: *place becomes another one, or stays as it is
    where there is none. */
 int  manager_ask_other(struct manager_place *, const char *why);
@@ -41,12 +34,21 @@ void manager_place_free(struct manager_place *);
 extern atomic_bool manager_in_use;
 /* Informs the client manager how the calls reach the GPU server, for `flytctl vm show`. Waits for nothing. */
 void manager_tell_transport(const char *mode, const char *why);
+/* Whether a client manager has given this program its server. */
+bool manager_gives_servers(void);
+/* manager_recovery.c: whether the program is to survive the loss of its server: what its VM is entitled to, "" where
+   nobody says. */
+void manager_ask_recovery(char *wish, size_t size);
+/* Where the program is to keep what it has on the GPU ("": its environment says), and how many bytes its journal may
+   have at most; 0: any. */
+uint64_t manager_ask_store(char *folder, size_t size);
+/* What has become of that: MANAGER_RECOVERY_…. Waits for nothing. why: may be "". */
+void manager_tell_recovery(int state, const char *why, uint64_t outage_us, uint64_t bytes);
 /* After a loss: logs what the cluster knows about it. Waits until that time (clock_now) at most. */
 void manager_tell_why(const struct client_session *, uint64_t until);
-/* Whether a client manager has given this program its server; how such a program makes links (manager_prot.x,
-   LINK_OFFER, LINK_TAKE). The connection: NULL: the program's. offer: MANAGER_LINK_OFFER_SIZE bytes; why, address:
-   `size` bytes. 801: refused, and why. */
-bool manager_gives_servers(void);
+/* manager_links.c: how a program whose server the client manager gave makes links (manager_prot.x, LINK_OFFER,
+   LINK_TAKE). The connection: NULL: the program's. offer: MANAGER_LINK_OFFER_SIZE bytes; why, address: `size` bytes.
+   801: refused, and why. */
 int manager_offer_link(rpc_client *, uint8_t *offer, char *why, size_t size);
 int manager_take_link(rpc_client *, const uint8_t *offer, unsigned connections, char *address, char *why,
                       size_t size);

@@ -1,6 +1,7 @@
 /*
  * manager.c: the connection to the client manager of this VM, which is asked for a GPU server where FLYT_SERVER names
- * none (manager_prot.x). What the client manager wants of the session, moves for example, is in manager_moves.c.
+ * none (manager_prot.x). What the client manager wants of the session, moves for example, is in manager_moves.c;
+ * questions and reports about losses are in manager_recovery.c, links in manager_links.c.
  *
  * The connection is kept for the process's life and is not read while nothing is asked: its end is how the client
  * manager learns that the program has ended, however it did. When the client manager goes away, the program goes on;
@@ -22,14 +23,12 @@
 #include "cpu/common/log.h"
 #include "cpu/common/version.h"
 #include "cpu/rpc/manager.h"
-#include "cpu/client/core/api_comm.h"
 #include "cpu/client/core/api_errors.h"
 #include "cpu/client/core/session/attach_wait.h"
 #include "attach.h"
 #include "manager_state.h"
 
-enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10, MANAGER_RETRY_MS = 100, MANAGER_HURRY_MS = 2000,
-       MANAGER_LOOK_MS = 10 };
+enum { MANAGER_CONNECT_MS = 5000, MANAGER_DEAD_SECONDS = 10, MANAGER_RETRY_MS = 100, MANAGER_HURRY_MS = 2000 };
 
 static const char *const default_socket = RPC_MANAGER_SOCKET;
 static const char *const default_config = "/etc/flyt/client-manager.conf";      /* of an installation */
@@ -370,174 +369,7 @@ void manager_tell_transport(const char *mode, const char *why)
         log_info("the client manager is not told how this program reaches its GPU server: the connection has ended");
 }
 
-void manager_ask_recovery(char *wish, size_t size)
-{
-    static char none[1];
-    manager_recovery_result result;
-    memset(&result, 0, sizeof result);
-    *wish = 0;
-    if (!manager || manager_minor < MANAGER_MINOR_RECOVERY)
-        return;
-    if (manager_call(MANAGER_RECOVERY, (void *)(uintptr_t)xdr_void, none,
-                     (void *)(uintptr_t)xdr_manager_recovery_result, &result) &&
-        result.status.code == MANAGER_OK)
-        snprintf(wish, size, "%s", result.wish);
-    xdr_free((xdrproc_t)xdr_manager_recovery_result, &result);
-}
-
-uint64_t manager_ask_store(char *folder, size_t size)
-{
-    static char none[1];
-    manager_store_result result;
-    uint64_t journal = 0;
-    memset(&result, 0, sizeof result);
-    *folder = 0;
-    if (!manager || manager_minor < MANAGER_MINOR_RECOVERY)
-        return 0;
-    if (manager_call(MANAGER_STORE, (void *)(uintptr_t)xdr_void, none, (void *)(uintptr_t)xdr_manager_store_result,
-                     &result) && result.status.code == MANAGER_OK) {
-        snprintf(folder, size, "%s", result.folder);
-        journal = result.journal;
-    }
-    xdr_free((xdrproc_t)xdr_manager_store_result, &result);
-    return journal;
-}
-
-struct recovery_told { struct rpc_call call; manager_plain_result result; };
-
-static void recovery_told(struct rpc_call *call, void *context)
-{
-    (void)call;
-    xdr_free((xdrproc_t)xdr_manager_plain_result, &((struct recovery_told *)context)->result);
-    free(context);
-}
-
-void manager_tell_recovery(int state, const char *why, uint64_t outage_us, uint64_t bytes)
-{
-    rpc_client *client = manager;
-    manager_recovery args = { state, (char *)(uintptr_t)why, outage_us, bytes };
-    struct recovery_told *told = client && manager_minor >= MANAGER_MINOR_RECOVERY ? calloc(1, sizeof *told) : NULL;
-    if (!told)
-        return;
-    told->call = (struct rpc_call){ .procedure = MANAGER_RECOVERED, .encode = (xdrproc_t)xdr_manager_recovery,
-                                    .args = &args, .decode = (xdrproc_t)xdr_manager_plain_result,
-                                    .result = &told->result, .done = recovery_told, .context = told };
-    if (rpc_client_submit(client, &told->call) != RPC_SUCCESS)
-        free(told);
-}
-
-struct why {
-    struct rpc_call   call;
-    manager_wait_args args;
-    manager_answer    answer;
-};
-
-/* Once more? */
-static bool why_said(const struct why *w)
-{
-    int code = w->answer.status.code;
-    if (w->call.status == RPC_SUCCESS && code > MANAGER_WAITING)
-        log_error("why, as the cluster says: %s", w->answer.status.text);
-    return w->call.status != RPC_SUCCESS || code > MANAGER_WAITING;
-}
-
-void manager_tell_why(const struct client_session *session, uint64_t until)
-{
-    rpc_client *client = session->manager ? session->manager : manager;
-    bool said = !client || rpc_client_lost(client);
-    /* The first answer may be a grant that was renewed without our asking. */
-    for (int tries = 0; tries < 2 && !said; tries++) {
-        struct why *w = calloc(1, sizeof *w);
-        if (!w)
-            return;
-        w->call = (struct rpc_call){ .procedure = MANAGER_WAIT, .encode = (xdrproc_t)xdr_manager_wait_args,
-                                     .args = &w->args, .decode = (xdrproc_t)xdr_manager_answer,
-                                     .result = &w->answer };
-        if (rpc_client_submit(client, &w->call) != RPC_SUCCESS) {
-            free(w);
-            return;
-        }
-        while (!rpc_client_wait_until(client, &w->call, until)) {
-            if (clock_now() >= until)
-                return;               /* the answer may come yet, so it keeps its place */
-            nanosleep(&(struct timespec){ .tv_nsec = MANAGER_LOOK_MS * CLOCK_NS_PER_MS }, NULL);
-        }
-        said = why_said(w);
-        xdr_free((xdrproc_t)xdr_manager_answer, &w->answer);
-        free(w);
-    }
-}
-
-/* ---- links ---- */
-
 bool manager_gives_servers(void) { return manager != NULL; }
-
-static int link_code(int status)
-{
-    switch (status) {
-    case MANAGER_OK: return CORE_OK;
-    case MANAGER_INVALID:
-    case MANAGER_DENIED:
-    case MANAGER_NOT_FOUND: return CORE_INVALID_VALUE;
-    case MANAGER_BUSY:
-    case MANAGER_TIMEOUT: return CORE_NOT_READY;
-    case MANAGER_NOT_SUPPORTED:
-    case MANAGER_VERSION: return CORE_NOT_SUPPORTED;
-    case MANAGER_LOST: return CORE_DEVICE_UNAVAILABLE;
-    default: return CORE_UNKNOWN;
-    }
-}
-
-static bool links_known(void) { return manager && manager_minor >= MANAGER_MINOR_LINKS; }
-
-static int link_answer(bool answered, const manager_status *status, char *why, size_t size)
-{
-    const bool known = links_known();
-    snprintf(why, size, "%s",
-             answered ? status->text
-             : known  ? "the client manager has ended"
-                      : "the client manager is of an earlier release, which connects no GPU servers");
-    return answered ? link_code(status->code) : known ? CORE_DEVICE_UNAVAILABLE : CORE_NOT_SUPPORTED;
-}
-
-_Static_assert((int)MANAGER_LINK_OFFER_SIZE == (int)CORE_LINK_OFFER_SIZE, "an offer travels as it is");
-
-int manager_offer_link(rpc_client *client, uint8_t *offer, char *why, size_t size)
-{
-    manager_link_offer args = { 0 };
-    manager_link_offer_result result;
-    memset(&result, 0, sizeof result);
-    bool answered = links_known() &&
-                    manager_call_on(client ? client : manager, MANAGER_LINK_OFFER,
-                                    (void *)(uintptr_t)xdr_manager_link_offer, &args,
-                                    (void *)(uintptr_t)xdr_manager_link_offer_result, &result);
-    int code = link_answer(answered, &result.status, why, size);
-    if (!code && result.offer.offer_len != MANAGER_LINK_OFFER_SIZE)
-        code = CORE_UNKNOWN;
-    if (!code)
-        memcpy(offer, result.offer.offer_val, MANAGER_LINK_OFFER_SIZE);
-    xdr_free((xdrproc_t)xdr_manager_link_offer_result, &result);
-    return code;
-}
-
-int manager_take_link(rpc_client *client, const uint8_t *offer, unsigned connections, char *address, char *why,
-                      size_t size)
-{
-    manager_link_take args = { .connections = connections };
-    manager_link_take_result result;
-    args.offer.offer_len = MANAGER_LINK_OFFER_SIZE;
-    args.offer.offer_val = (char *)(uintptr_t)offer;
-    memset(&result, 0, sizeof result);
-    bool answered = links_known() &&
-                    manager_call_on(client ? client : manager, MANAGER_LINK_TAKE,
-                                    (void *)(uintptr_t)xdr_manager_link_take, &args,
-                                    (void *)(uintptr_t)xdr_manager_link_take_result, &result);
-    int code = link_answer(answered, &result.status, why, size);
-    if (!code)
-        snprintf(address, size, "%s", result.address);
-    xdr_free((xdrproc_t)xdr_manager_link_take_result, &result);
-    return code;
-}
 
 /* ---- the client manager ends, and another one comes ---- */
 

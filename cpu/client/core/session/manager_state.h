@@ -1,5 +1,5 @@
 /*
- * manager_state.h: the connection to the client manager, for manager.c, which makes and ends it, and manager_moves.c.
+ * manager_state.h: the connection to the client manager, for manager.c, which makes and ends it, and manager_*.c.
  */
 #ifndef FLYT_CLIENT_CORE_MANAGER_STATE_H
 #define FLYT_CLIENT_CORE_MANAGER_STATE_H
