@@ -1,5 +1,6 @@
 /* moved_worker.c: see moved_worker.h. */
 #include "tests/core/moved_worker.h"
+#include "tests/core/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,19 +16,7 @@ bool worker_is_lost;
 /* Blocks of 32 threads. fill(a, n, v); add(a, n): adds its index to each word. paint(surface, v): row 0 is v + x;
    look(texture, out): row 0. push(size, v), pop(), walk(out): a list in memory of malloc(). */
 static const char ptx[] =
-    ".version 7.0\n.target sm_70\n.address_size 64\n.global .align 8 .u64 first;\n"
-    ".extern .func (.param .b64 r) malloc(.param .b64 s);\n.extern .func free(.param .b64 p);\n"
-    ".visible .entry fill(.param .u64 a, .param .u32 n, .param .u32 v) {\n"
-    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
-    "  ld.param.u64 %a1, [a]; ld.param.u32 %i1, [n]; ld.param.u32 %i2, [v]; mov.u32 %i3, %tid.x;\n"
-    "L: setp.ge.u32 %p, %i3, %i1; @%p ret;\n"
-    "  mad.wide.u32 %a2, %i3, 4, %a1; st.global.u32 [%a2], %i2; add.u32 %i3, %i3, 32; bra L;\n}\n"
-    ".visible .entry add(.param .u64 a, .param .u32 n) {\n"
-    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
-    "  ld.param.u64 %a1, [a]; ld.param.u32 %i1, [n]; mov.u32 %i3, %tid.x;\n"
-    "L: setp.ge.u32 %p, %i3, %i1; @%p ret;\n"
-    "  mad.wide.u32 %a2, %i3, 4, %a1; ld.global.u32 %i2, [%a2]; add.u32 %i2, %i2, %i3; st.global.u32 [%a2], %i2;\n"
-    "  add.u32 %i3, %i3, 32; bra L;\n}\n"
+    KERNELS_BEGIN KERNEL_FILL KERNEL_ADD KERNELS_LIST
     ".visible .entry paint(.param .u64 s, .param .u32 v) {\n"
     "  .reg .u64 %s; .reg .u32 %v, %x, %b, %y;\n"
     "  ld.param.u64 %s, [s]; ld.param.u32 %v, [v]; mov.u32 %x, %tid.x; add.u32 %v, %v, %x; shl.b32 %b, %x, 2;\n"
@@ -37,25 +26,7 @@ static const char ptx[] =
     "  ld.param.u64 %t, [t]; ld.param.u64 %o, [o]; mov.u32 %x, %tid.x; cvt.rn.f32.u32 %f0, %x;\n"
     "  add.f32 %f0, %f0, 0f3F000000; mov.f32 %f1, 0f3F000000;\n"
     "  tex.2d.v4.u32.f32 {%r0, %r1, %r2, %r3}, [%t, {%f0, %f1}];\n"
-    "  mad.wide.u32 %a, %x, 4, %o; st.global.u32 [%a], %r0; ret;\n}\n"
-    ".visible .entry push(.param .u64 s, .param .u32 v) {\n"
-    "  .reg .u64 %s, %n, %f; .reg .u32 %v, %t; .reg .pred %p;\n"
-    "  mov.u32 %t, %tid.x; setp.ne.u32 %p, %t, 0; @%p ret;\n"
-    "  ld.param.u64 %s, [s]; ld.param.u32 %v, [v];\n"
-    "  { .param .b64 a; .param .b64 r; st.param.b64 [a], %s; call (r), malloc, (a); ld.param.b64 %n, [r]; }\n"
-    "  setp.eq.u64 %p, %n, 0; @%p ret; ld.global.u64 %f, [first]; st.global.u64 [%n], %f; st.global.u32 [%n+8], %v;\n"
-    "  st.global.u64 [first], %n; ret;\n}\n"
-    ".visible .entry pop() {\n"
-    "  .reg .u64 %n, %f; .reg .u32 %t; .reg .pred %p;\n"
-    "  mov.u32 %t, %tid.x; setp.ne.u32 %p, %t, 0; @%p ret;\n"
-    "  ld.global.u64 %n, [first]; setp.eq.u64 %p, %n, 0; @%p ret; ld.global.u64 %f, [%n]; st.global.u64 [first], %f;\n"
-    "  { .param .b64 a; st.param.b64 [a], %n; call free, (a); }\n  ret;\n}\n"
-    ".visible .entry walk(.param .u64 o) {\n"
-    "  .reg .u64 %n, %o; .reg .u32 %v, %s; .reg .pred %p;\n"
-    "  ld.param.u64 %o, [o]; ld.global.u64 %n, [first]; mov.u32 %s, 0;\n"
-    "L: setp.eq.u64 %p, %n, 0; @%p bra E; ld.global.u32 %v, [%n+8]; mad.lo.u32 %s, %s, 31, %v;\n"
-    "  ld.global.u64 %n, [%n]; bra L;\n"
-    "E: st.global.u32 [%o], %s; ret;\n}\n";
+    "  mad.wide.u32 %a, %x, 4, %o; st.global.u32 [%a], %r0; ret;\n}\n";
 
 static void launch(struct worker *w, CUfunction f, void **arguments)
 {

@@ -29,6 +29,7 @@
 
 #include "cpu/client/core/core.h"
 #include "cpu/common/clock.h"
+#include "tests/core/kernels.h"
 #include "tests/lib/unit.h"
 #include "isolated.h"
 #include "on.h"
@@ -37,16 +38,8 @@
 #define MIB ((size_t)1 << 20)
 
 /* count_up(out): adds 1 to a variable, and stores it at out. */
-static const char ptx[] =
-    ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".global .align 4 .u32 hidden;\n"
-    ".visible .entry count_up(.param .u64 a) {\n"
-    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
-    "  ld.param.u64 %a1, [a]; mov.u32 %i1, %tid.x; setp.ne.u32 %p, %i1, 0; @%p ret;\n"
-    "  ld.global.u32 %i2, [hidden]; add.u32 %i2, %i2, 1; st.global.u32 [hidden], %i2;\n"
-    "  st.global.u32 [%a1], %i2; ret;\n}\n";
+static const char ptx[] = KERNELS_BEGIN KERNEL_COUNT_UP;
 
-static const char *kind, *program;
 static core_context *c;
 static core_stream stream;
 static core_function *count_up;
@@ -190,7 +183,7 @@ static void body_server_killed(void)
     kill_workers();
     kill(servers[0], SIGKILL);
     unsigned tries = 0; /* workers that are about to end may have the port for a moment */
-    while (two_servers_again(kind, program) && tries++ < 50)
+    while (two_servers_again() && tries++ < 50)
         pause_ms(100);
     step_inside();
     check_bytes();
@@ -582,15 +575,4 @@ ISOLATED(each_phase, 120)
 ISOLATED(no_room, 60)
 ISOLATED(server_killed, 60)
 
-int main(int argc, char **argv)
-{
-    if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER\n", argv[0], argv[0]);
-        return 1;
-    }
-    kind = argv[1];
-    program = argv[2];
-    int failures = unit_run(NULL, NULL);
-    two_servers_end();
-    return failures;
-}
+int main(int argc, char **argv) { return two_servers_run(argc, argv, ""); }

@@ -24,33 +24,19 @@
 
 #include "api/driver/types.h"
 #include "api/forward/core.h"
-#include "cpu/client/core/core.h"
+#include "tests/core/kernels.h"
 #include "tests/lib/dice.h"
 #include "tests/lib/fnv.h"
 #include "tests/lib/unit.h"
-#include "isolated.h"
-#include "on.h"
+#include "program.h"
 #include "two_servers.h"
-
-#define MIB ((size_t)1 << 20)
 
 /* fill(address, count, value); count_up(out): adds 1 to a variable that the program never names, and stores it at out;
    shared(out): uses as much dynamic shared memory as the launch gives. */
-static const char ptx[] =
-    ".version 7.0\n.target sm_70\n.address_size 64\n"
+const char program_code[] =
+    KERNELS_BEGIN KERNEL_FILL KERNEL_COUNT_UP
     ".visible .global .align 8 .b8 table[4096];\n"
-    ".global .align 4 .u32 hidden;\n"
     ".extern .shared .align 4 .b8 dynamic[];\n"
-    ".visible .entry fill(.param .u64 a, .param .u32 n, .param .u32 v) {\n"
-    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
-    "  ld.param.u64 %a1, [a]; ld.param.u32 %i1, [n]; ld.param.u32 %i2, [v]; mov.u32 %i3, %tid.x;\n"
-    "L: setp.ge.u32 %p, %i3, %i1; @%p ret;\n"
-    "  mad.wide.u32 %a2, %i3, 4, %a1; st.global.u32 [%a2], %i2; add.u32 %i3, %i3, 32; bra L;\n}\n"
-    ".visible .entry count_up(.param .u64 a) {\n"
-    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
-    "  ld.param.u64 %a1, [a]; mov.u32 %i1, %tid.x; setp.ne.u32 %p, %i1, 0; @%p ret;\n"
-    "  ld.global.u32 %i2, [hidden]; add.u32 %i2, %i2, 1; st.global.u32 [hidden], %i2;\n"
-    "  st.global.u32 [%a1], %i2; ret;\n}\n"
     ".visible .entry shared(.param .u64 a) {\n"
     "  .reg .u64 %a<4>; .reg .u32 %i<6>;\n"
     "  ld.param.u64 %a1, [a]; mov.u32 %i1, 77; st.shared.u32 [dynamic+60000], %i1;\n"
@@ -85,45 +71,6 @@ static int move_to(int number)
 }
 
 /* ---- what the programs do ---- */
-
-static core_image *image;
-
-static core_function *function(const char *name)
-{
-    core_function *f;
-    if (!image)
-        CHECK(core_image_add(ptx, &image) == 0);
-    CHECK(core_function_add(image, name, &f) == 0);
-    return f;
-}
-
-static int launch(core_context *c, core_stream stream, const char *name, size_t shared, void **arguments)
-{
-    return core_launch(c, &(struct core_launch){ .function = function(name), .stream = stream, .grid = { 1, 1, 1 },
-                                                 .block = { 32, 1, 1 }, .shared = shared, .arguments = arguments });
-}
-
-static int fill(core_context *c, core_stream stream, uint64_t address, uint32_t count, uint32_t value)
-{
-    return launch(c, stream, "fill", 0, (void *[]){ &address, &count, &value });
-}
-
-static uint64_t allocate(core_context *c, size_t size)
-{
-    uint64_t address = 0;
-    CHECK(core_memory_allocate(c, size, &address) == 0);
-    return address;
-}
-
-static uint32_t word_at(core_context *c, uint64_t address)
-{
-    uint32_t word = 0;
-    int code = copy_out(c, 0, &word, address, sizeof word, true);
-    if (code)
-        fprintf(stderr, "0x%llx cannot be read: %d\n", (unsigned long long)address, code);
-    CHECK(code == 0);
-    return word;
-}
 
 static uint64_t now_ns(void)
 {
@@ -234,8 +181,8 @@ static void body_code(void)
     uint64_t out = allocate(p, 64), table[2], again;
     size_t size;
     CHECK(core_context_create(0, 0, &c) == 0);
-    CHECK(launch(p, 0, "count_up", 0, (void *[]){ &out }) == 0 && word_at(p, out) == 1);
-    CHECK(launch(c, 0, "count_up", 0, (void *[]){ &out }) == 0 && launch(c, 0, "count_up", 0, (void *[]){ &out }) == 0);
+    CHECK(launch(p, 0, "count_up", (void *[]){ &out }) == 0 && word_at(p, out) == 1);
+    CHECK(launch(c, 0, "count_up", (void *[]){ &out }) == 0 && launch(c, 0, "count_up", (void *[]){ &out }) == 0);
     CHECK(core_context_synchronize(c) == 0 && word_at(p, out) == 2);
     CHECK(core_variable_add(image, "table", 4096, false, &v) == 0 &&
           core_variable_address(p, v, &table[0], &size) == 0 && core_variable_address(c, v, &table[1], &size) == 0);
@@ -246,10 +193,12 @@ static void body_code(void)
         CHECK(move_to((int)i % 2) == 0);
         CHECK(core_variable_address(p, v, &again, &size) == 0 && again == table[0]);
         CHECK(word_at(p, table[0] + 4092) == 5 && word_at(c, table[1] + 4092) == 6);
-        CHECK(launch(p, 0, "count_up", 0, (void *[]){ &out }) == 0 && word_at(p, out) == 1 + i);
-        CHECK(launch(c, 0, "count_up", 0, (void *[]){ &out }) == 0 && core_context_synchronize(c) == 0 &&
+        CHECK(launch(p, 0, "count_up", (void *[]){ &out }) == 0 && word_at(p, out) == 1 + i);
+        CHECK(launch(c, 0, "count_up", (void *[]){ &out }) == 0 && core_context_synchronize(c) == 0 &&
               word_at(p, out) == 2 + i);
-        CHECK(launch(p, 0, "shared", 65536, (void *[]){ &out }) == 0 && word_at(p, out) == 77);
+        CHECK(core_launch(p, &(struct core_launch){ .function = function("shared"), .grid = { 1, 1, 1 },
+                                                    .block = { 32, 1, 1 }, .shared = 65536,
+                                                    .arguments = (void *[]){ &out } }) == 0 && word_at(p, out) == 77);
         CHECK(core_ctx_get_limit(p, &size, 0) == 0 && size >= 2048);
     }
     CHECK(core_context_synchronize(p) == 0 && core_sticky() == 0 && core_take_latched() == 0);
@@ -358,7 +307,7 @@ static void record(core_sequence *q, core_context *c, uint64_t out)
 {
     core_stream stand_in;
     CHECK(core_sequence_begin(q, c, NULL, 0, &stand_in) == 0);
-    CHECK(launch(c, stand_in, "count_up", 0, (void *[]){ &out }) == 0);
+    CHECK(launch(c, stand_in, "count_up", (void *[]){ &out }) == 0);
     CHECK(copy_on_device(c, stand_in, out + 64, out, 4, false) == 0);
     CHECK(core_sequence_kept(q, 0) && core_sequence_cut(q) && core_sequence_end(q, true) == 0);
 }
@@ -409,11 +358,11 @@ static void body_refusals(void)
     core_context *c;
     CHECK(core_context_create(0, 0, &c) == 0);
     CHECK(core_launch(c, &(struct core_launch){ .function = f, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } }) == 0);
-    CHECK(launch(c, 0, "count_up", 0, (void *[]){ &out }) == 0 && core_context_synchronize(c) == 0);
+    CHECK(launch(c, 0, "count_up", (void *[]){ &out }) == 0 && core_context_synchronize(c) == 0);
     core_image_remove(extra);
     CHECK(move_to(1) == 0);
     CHECK(core_sticky() == 0 && core_take_latched() == 0 && word_at(p, a) == 3);
-    CHECK(launch(c, 0, "count_up", 0, (void *[]){ &out }) == 0 && core_context_synchronize(c) == 0 &&
+    CHECK(launch(c, 0, "count_up", (void *[]){ &out }) == 0 && core_context_synchronize(c) == 0 &&
           word_at(p, out) == 2);
     CHECK(core_context_destroy(c) == 0 && move_to(0) == 0 && word_at(p, a) == 3);
 }
@@ -554,7 +503,7 @@ static uint64_t random_program(uint64_t with, bool moves)
             fnv_add(&hash, pinned, BLOCK);
             break;
         case 6:
-            CHECK(launch(c[0], stream[s], "count_up", 0, (void *[]){ &out }) == 0 &&
+            CHECK(launch(c[0], stream[s], "count_up", (void *[]){ &out }) == 0 &&
                   core_stream_synchronize(c[0], stream[s]) == 0);
             hash += word_at(c[0], out);
             break;
@@ -616,11 +565,5 @@ int main(int argc, char **argv)
 {
     setenv("FLYT_SOFTGPU_DEVICES", "2", 1);
     suspends = argc > 3 && strcmp(argv[3], "suspend") == 0;
-    if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER [suspend]\n", argv[0], argv[0]);
-        return 1;
-    }
-    int failures = unit_run(NULL, NULL);
-    two_servers_end();
-    return failures;
+    return two_servers_run(argc, argv, " [suspend]");
 }

@@ -28,7 +28,6 @@ enum { LIMIT_MS = 20000, MOVES = 12, THREADS = 3, PTX_MOST = 4096 };
 #define SHARED CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 #define HEAP   CU_LIMIT_MALLOC_HEAP_SIZE
 
-static const char *mode;
 static CUdeviceptr out;
 
 /* count(out): adds 1 to a variable, and stores it, times a factor; again(out): without adding anything; keep(out): with
@@ -381,19 +380,12 @@ TEST(two_devices)
             said--;
         most = said && atof(said) > most ? atof(said) : most;
     }
-    if (strcmp(mode, "bridge") != 0)
+    if (strcmp(servers_kind, "bridge") != 0)
         assert_true(most >= TWO * (HELD >> 20));
 }
 
 int main(int argc, char **argv)
 {
     setenv("FLYT_SOFTGPU_DEVICES", "2", 1);
-    if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "usage: %s unix|tcp|bridge|direct cricket-rpc-server\n", argv[0]);
-        return 2;
-    }
-    mode = argv[1];
-    int failed = unit_run(NULL, NULL);
-    two_servers_end();
-    return failed;
+    return two_servers_run(argc, argv, "");
 }

@@ -119,13 +119,4 @@ TEST(one_that_stays) { assert_int_equal(isolated(body_stranger, 120), 0); }
 TEST(one_that_is_killed) { assert_int_equal(isolated(body_killed, 240), 0); }
 TEST(one_that_refuses) { assert_int_equal(isolated(body_refuses, 240), 0); }
 
-int main(int argc, char **argv)
-{
-    if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER\n", argv[0], argv[0]);
-        return 1;
-    }
-    int failures = unit_run(NULL, NULL);
-    two_servers_end();
-    return failures;
-}
+int main(int argc, char **argv) { return two_servers_run(argc, argv, ""); }

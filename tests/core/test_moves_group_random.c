@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "tests/core/moved_group.h"
+#include "tests/core/kernels.h"
 #include "tests/lib/dice.h"
 #include "tests/lib/unit.h"
 
@@ -44,19 +45,7 @@ static struct group_program program;
 static uint64_t first_seed = 1, seeds = 1, seed;
 
 /* fill(a, n, v): n words; add(a, n): its index to each. */
-static const char ptx[] =
-    ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".visible .entry fill(.param .u64 a, .param .u32 n, .param .u32 v) {\n"
-    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
-    "  ld.param.u64 %a1, [a]; ld.param.u32 %i1, [n]; ld.param.u32 %i2, [v]; mov.u32 %i3, %tid.x;\n"
-    "L: setp.ge.u32 %p, %i3, %i1; @%p ret;\n"
-    "  mad.wide.u32 %a2, %i3, 4, %a1; st.global.u32 [%a2], %i2; add.u32 %i3, %i3, 32; bra L;\n}\n"
-    ".visible .entry add(.param .u64 a, .param .u32 n) {\n"
-    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
-    "  ld.param.u64 %a1, [a]; ld.param.u32 %i1, [n]; mov.u32 %i3, %tid.x;\n"
-    "L: setp.ge.u32 %p, %i3, %i1; @%p ret;\n"
-    "  mad.wide.u32 %a2, %i3, 4, %a1; ld.global.u32 %i2, [%a2]; add.u32 %i2, %i2, %i3; st.global.u32 [%a2], %i2;\n"
-    "  add.u32 %i3, %i3, 32; bra L;\n}\n";
+static const char ptx[] = KERNELS_BEGIN KERNEL_FILL KERNEL_ADD;
 
 /* ---- which memory there is: all draw the same numbers, and look at the pieces between the same barriers ---- */
 
@@ -370,16 +359,9 @@ TEST(random_programs)
 
 int main(int argc, char **argv)
 {
-    if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER [FIRST-SEED COUNT]\n", argv[0],
-                argv[0]);
-        return 1;
-    }
     if (argc > 4) {
         first_seed = strtoull(argv[3], NULL, 10);
         seeds = strtoull(argv[4], NULL, 10);
     }
-    int failures = unit_run(NULL, NULL);
-    two_servers_end();
-    return failures;
+    return two_servers_run(argc, argv, " [FIRST-SEED COUNT]");
 }

@@ -292,13 +292,4 @@ TEST(memory_that_was_freed) { assert_int_equal(isolated(body_freed, 120), 0); }
 TEST(memory_of_a_program_that_ended) { assert_int_equal(isolated(body_ended, 120), 0); }
 TEST(saved_together) { assert_int_equal(isolated(body_saved, 240), 0); }
 
-int main(int argc, char **argv)
-{
-    if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER\n", argv[0], argv[0]);
-        return 1;
-    }
-    int failures = unit_run(NULL, NULL);
-    two_servers_end();
-    return failures;
-}
+int main(int argc, char **argv) { return two_servers_run(argc, argv, ""); }

@@ -260,11 +260,6 @@ ISOLATED(texrefs, 60)
 int main(int argc, char **argv)
 {
     chaotic = getenv("FLYT_SOFTGPU_CHAOS") != NULL;
-    if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp|mixed SERVER [FIRST-SEED COUNT] "
-                "[lose]\n", argv[0], argv[0]);
-        return 1;
-    }
     const bool loses = argc > 3 && strcmp(argv[argc - 1], "lose") == 0;
     if (loses)
         setenv("FLYT_TEST_ONLY", "random_losses", 1);
@@ -274,7 +269,5 @@ int main(int argc, char **argv)
         first_seed = strtoull(argv[3], NULL, 10);
         seeds = strtoull(argv[4], NULL, 10);
     }
-    int failures = unit_run(NULL, NULL);
-    two_servers_end();
-    return failures;
+    return two_servers_run(argc, argv, " [FIRST-SEED COUNT] [lose]");
 }

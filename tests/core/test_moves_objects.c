@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/core/kernels.h"
 #include "tests/core/moved_program.h"
 #include "tests/lib/dice.h"
 #include "tests/lib/fnv.h"
@@ -52,29 +53,6 @@ static const char ptx[] =
     "  P: .callprototype (.reg .u32 _) _ (.reg .u32 _);\n"
     "  call (%r), %a, (%v), P; st.global.u32 [%o], %r; ret;\n}\n";
 
-/* A list in memory of malloc(): push(size, value), pop(), and walk(out), which stores a sum. */
-static const char ptx_list[] =
-    ".version 7.0\n.target sm_70\n.address_size 64\n.global .align 8 .u64 first;\n"
-    ".extern .func (.param .b64 r) malloc(.param .b64 s);\n.extern .func free(.param .b64 p);\n"
-    ".visible .entry push(.param .u64 s, .param .u32 v) {\n"
-    "  .reg .u64 %s, %n, %f; .reg .u32 %v, %t; .reg .pred %p;\n"
-    "  mov.u32 %t, %tid.x; setp.ne.u32 %p, %t, 0; @%p ret;\n"
-    "  ld.param.u64 %s, [s]; ld.param.u32 %v, [v];\n"
-    "  { .param .b64 a; .param .b64 r; st.param.b64 [a], %s; call (r), malloc, (a); ld.param.b64 %n, [r]; }\n"
-    "  setp.eq.u64 %p, %n, 0; @%p ret; ld.global.u64 %f, [first]; st.global.u64 [%n], %f; st.global.u32 [%n+8], %v;\n"
-    "  st.global.u64 [first], %n; ret;\n}\n"
-    ".visible .entry pop() {\n"
-    "  .reg .u64 %n, %f; .reg .u32 %t; .reg .pred %p;\n"
-    "  mov.u32 %t, %tid.x; setp.ne.u32 %p, %t, 0; @%p ret;\n"
-    "  ld.global.u64 %n, [first]; setp.eq.u64 %p, %n, 0; @%p ret; ld.global.u64 %f, [%n]; st.global.u64 [first], %f;\n"
-    "  { .param .b64 a; st.param.b64 [a], %n; call free, (a); }\n  ret;\n}\n"
-    ".visible .entry walk(.param .u64 o) {\n"
-    "  .reg .u64 %n, %o; .reg .u32 %v, %s; .reg .pred %p;\n"
-    "  ld.param.u64 %o, [o]; ld.global.u64 %n, [first]; mov.u32 %s, 0;\n"
-    "L: setp.eq.u64 %p, %n, 0; @%p bra E; ld.global.u32 %v, [%n+8]; mad.lo.u32 %s, %s, 31, %v;\n"
-    "  ld.global.u64 %n, [%n]; bra L;\n"
-    "E: st.global.u32 [%o], %s; ret;\n}\n";
-
 /* A module with a variable of so many words, which a kernel adds to. */
 static const char ptx_variable[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n.visible .global .align 4 .b8 words[%u];\n"
@@ -94,7 +72,7 @@ static void begin(void)
     OK(cuModuleGetFunction(&look, module, "look"));
     OK(cuModuleGetFunction(&store, module, "store"));
     OK(cuModuleGetFunction(&apply, module, "apply"));
-    OK(cuModuleLoadData(&module, ptx_list));
+    OK(cuModuleLoadData(&module, KERNELS_BEGIN KERNELS_LIST));
     OK(cuModuleGetFunction(&push, module, "push"));
     OK(cuModuleGetFunction(&pop, module, "pop"));
     OK(cuModuleGetFunction(&walk, module, "walk"));
@@ -436,11 +414,5 @@ ISOLATED(contextless, 60)
 int main(int argc, char **argv)
 {
     suspends = argc > 3 && strcmp(argv[3], "suspend") == 0;
-    if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER [suspend]\n", argv[0], argv[0]);
-        return 1;
-    }
-    int failures = unit_run(NULL, NULL);
-    two_servers_end();
-    return failures;
+    return two_servers_run(argc, argv, " [suspend]");
 }

@@ -51,7 +51,6 @@ static CUcontext context;
 static CUfunction add, count, spin;
 static CUmodule module;
 static unsigned moves_most = 4;
-static bool bridged;                   /* the servers have each other's memory: none is copied in rounds */
 static atomic_bool stop;
 static atomic_uint steps_of_all;
 
@@ -405,7 +404,11 @@ static void ends_at(const char *point)
     CHECK(word_at(at + 4096) == 7 && core_sticky() == 0 && core_take_latched() == 0);
 }
 
-static void body_context_ends_in_the_preparation(void) { ends_at(bridged ? "code" : "round"); }
+/* With a bridge the servers have each other's memory, and none is copied in rounds. */
+static void body_context_ends_in_the_preparation(void)
+{
+    ends_at(strcmp(servers_kind, "bridge") == 0 ? "code" : "round");
+}
 static void body_context_ends_behind_the_preparation(void) { ends_at("prepared"); }
 
 /* The kernel waits for a value that the program writes. */
@@ -454,14 +457,7 @@ ISOLATED(not_at_rest, 60)
 int main(int argc, char **argv)
 {
     setenv("FLYT_SOFTGPU_DEVICES", "2", 1);
-    if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "usage: %s unix|tcp|direct cricket-rpc-server [moves]\n", argv[0]);
-        return 2;
-    }
-    bridged = strcmp(argv[1], "bridge") == 0;
     if (argc > 3)
         moves_most = (unsigned)atoi(argv[3]);
-    int failed = unit_run(NULL, NULL);
-    two_servers_end();
-    return failed;
+    return two_servers_run(argc, argv, " [moves]");
 }

@@ -351,11 +351,5 @@ TEST(preferences_said)
 int main(int argc, char **argv)
 {
     suspends = argc > 3 && strcmp(argv[3], "suspend") == 0;
-    if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER [suspend]\n", argv[0], argv[0]);
-        return 1;
-    }
-    int failures = unit_run(NULL, NULL);
-    two_servers_end();
-    return failures;
+    return two_servers_run(argc, argv, " [suspend]");
 }

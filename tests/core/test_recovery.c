@@ -24,21 +24,17 @@
 
 #include "api/driver/types.h"
 #include "api/forward/core.h"
-#include "cpu/client/core/core.h"
 #include "cpu/common/clock.h"
+#include "tests/core/kernels.h"
 #include "tests/lib/dice.h"
 #include "tests/lib/unit.h"
-#include "isolated.h"
-#include "on.h"
+#include "program.h"
 #include "two_servers.h"
-
-#define MIB ((size_t)1 << 20)
 
 /* print(n): says "hello n". fill(address, count, value). count_up(out): adds 1 to a variable, and stores it at out.
    add(address, count, value). clock(out): stores the time. slow(address, turns): takes long, and adds 1 then. */
-static const char ptx[] =
-    ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".global .align 4 .u32 hidden;\n"
+const char program_code[] =
+    KERNELS_BEGIN KERNEL_FILL KERNEL_COUNT_UP
     ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
     ".global .align 1 .b8 text[10] = {104, 101, 108, 108, 111, 32, 37, 100, 10, 0};\n"
     ".visible .entry print(.param .u32 n) {\n"
@@ -48,22 +44,12 @@ static const char ptx[] =
     "  mov.u64 %d3, text; cvta.global.u64 %d4, %d3;\n"
     "  { .param .b64 f; .param .b64 a; .param .b32 r; st.param.b64 [f], %d4; st.param.b64 [a], %d2;\n"
     "  call.uni (r), vprintf, (f, a); ld.param.b32 %i2, [r]; }\n  ret;\n}\n"
-    ".visible .entry fill(.param .u64 a, .param .u32 n, .param .u32 v) {\n"
-    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
-    "  ld.param.u64 %a1, [a]; ld.param.u32 %i1, [n]; ld.param.u32 %i2, [v]; mov.u32 %i3, %tid.x;\n"
-    "L: setp.ge.u32 %p, %i3, %i1; @%p ret;\n"
-    "  mad.wide.u32 %a2, %i3, 4, %a1; st.global.u32 [%a2], %i2; add.u32 %i3, %i3, 32; bra L;\n}\n"
     ".visible .entry add(.param .u64 a, .param .u32 n, .param .u32 v) {\n"
     "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
     "  ld.param.u64 %a1, [a]; ld.param.u32 %i1, [n]; ld.param.u32 %i2, [v]; mov.u32 %i3, %tid.x;\n"
     "L: setp.ge.u32 %p, %i3, %i1; @%p ret;\n"
     "  mad.wide.u32 %a2, %i3, 4, %a1; ld.global.u32 %i4, [%a2]; add.u32 %i4, %i4, %i2; st.global.u32 [%a2], %i4;\n"
     "  add.u32 %i3, %i3, 32; bra L;\n}\n"
-    ".visible .entry count_up(.param .u64 a) {\n"
-    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
-    "  ld.param.u64 %a1, [a]; mov.u32 %i1, %tid.x; setp.ne.u32 %p, %i1, 0; @%p ret;\n"
-    "  ld.global.u32 %i2, [hidden]; add.u32 %i2, %i2, 1; st.global.u32 [hidden], %i2;\n"
-    "  st.global.u32 [%a1], %i2; ret;\n}\n"
     ".visible .entry clock(.param .u64 a) {\n"
     "  .reg .u64 %a<4>;\n"
     "  ld.param.u64 %a1, [a]; mov.u64 %a2, %globaltimer; st.global.u64 [%a1], %a2; ret;\n}\n"
@@ -73,8 +59,6 @@ static const char ptx[] =
     "L: sub.u32 %i1, %i1, 1; setp.ne.u32 %p, %i1, 0; @%p bra L;\n"
     "  ld.global.u32 %i2, [%a1]; add.u32 %i2, %i2, 1; st.global.u32 [%a1], %i2; ret;\n}\n";
 
-static const char *kind, *program;
-
 /* ---- the blows ---- */
 
 static unsigned kill_workers(void) { return two_servers_signal_workers(SIGKILL); }
@@ -83,47 +67,12 @@ static void pause_ms(unsigned ms) { nanosleep(&(struct timespec){ ms / 1000, (lo
 
 /* ---- what the programs do ---- */
 
-static core_image *image;
-
-static core_function *function(const char *name)
-{
-    core_function *f;
-    CHECK(core_function_add(image, name, &f) == 0);
-    return f;
-}
-
-static int launch(core_context *c, core_stream stream, const char *name, void **arguments)
-{
-    return core_launch(c, &(struct core_launch){ .function = function(name),
-                                                 .stream = stream,
-                                                 .grid = { 1, 1, 1 },
-                                                 .block = { 32, 1, 1 },
-                                                 .arguments = arguments });
-}
-
 static core_context *begin(const char *recovery)
 {
     setenv("FLYT_RECOVERY", recovery, 1);
     core_context *c = on(0);
-    CHECK(c && core_image_add(ptx, &image) == 0);
+    CHECK(c && core_image_add(program_code, &image) == 0);
     return c;
-}
-
-static uint64_t allocate(core_context *c, size_t size)
-{
-    uint64_t address = 0;
-    CHECK(core_memory_allocate(c, size, &address) == 0);
-    return address;
-}
-
-static uint32_t word_at(core_context *c, uint64_t address)
-{
-    uint32_t word = 0;
-    int code = copy_out(c, 0, &word, address, sizeof word, true);
-    if (code)
-        fprintf(stderr, "0x%llx cannot be read: %d\n", (unsigned long long)address, code);
-    CHECK(code == 0);
-    return word;
 }
 
 /* The workers that wait for a session are stopped, so one of them has been given the connection when they end. */
@@ -467,7 +416,7 @@ static void body_server_killed(void)
             kill_workers();
             kill(servers[0], SIGKILL);
             unsigned tries = 0; /* workers that are about to end may have the port for a moment */
-            while (two_servers_again(kind, program) && tries++ < 50)
+            while (two_servers_again() && tries++ < 50)
                 pause_ms(100);
         }
         CHECK(word_at(c, out) == i);
@@ -558,7 +507,7 @@ static void body_pinned_memory(void)
     kill_workers();
     uint32_t word;
     /* over a network kernels reach it when they need it: none has */
-    int expected = strcmp(kind, "tcp") == 0 ? CORE_OK : CORE_DEVICE_UNAVAILABLE;
+    int expected = strcmp(servers_kind, "tcp") == 0 ? CORE_OK : CORE_DEVICE_UNAVAILABLE;
     CHECK(copy_out(c, 0, &word, out, sizeof word, true) == expected);
 }
 
@@ -603,17 +552,9 @@ ISOLATED(long_answer, 580)
 
 int main(int argc, char **argv)
 {
-    if (argc < 3 || two_servers_start(argv[1], argv[2])) {
-        fprintf(stderr, "%s: cannot start the servers; usage: %s unix|tcp SERVER [long]\n", argv[0], argv[0]);
-        return 1;
-    }
-    kind = argv[1];
-    program = argv[2];
     if (argc > 3 && strcmp(argv[3], "long") == 0)
         setenv("FLYT_TEST_ONLY", "long_answer", 1);
     else
         cmocka_set_skip_filter("long_answer");
-    int failures = unit_run(NULL, NULL);
-    two_servers_end();
-    return failures;
+    return two_servers_run(argc, argv, " [long]");
 }

@@ -10,51 +10,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cpu/client/core/core.h"
-#include "tests/lib/unit.h"
-#include "isolated.h"
-#include "on.h"
+#include "tests/core/kernels.h"
 #include "tests/lib/dice.h"
-
-#define MIB ((size_t)1 << 20)
+#include "tests/lib/unit.h"
+#include "program.h"
 
 /* fill(address, count, value): one block of 32 threads; forever(); fault(): writes to address 16. */
-static const char code[] =
-    ".version 7.0\n.target sm_70\n.address_size 64\n"
+const char program_code[] =
+    KERNELS_BEGIN KERNEL_FILL
     ".visible .global .align 8 .b8 table[4096];\n"
-    ".visible .entry fill(.param .u64 a, .param .u32 n, .param .u32 v) {\n"
-    "  .reg .u64 %a<4>; .reg .u32 %i<6>; .reg .pred %p;\n"
-    "  ld.param.u64 %a1, [a]; ld.param.u32 %i1, [n]; ld.param.u32 %i2, [v]; mov.u32 %i3, %tid.x;\n"
-    "L: setp.ge.u32 %p, %i3, %i1; @%p ret;\n"
-    "  mad.wide.u32 %a2, %i3, 4, %a1; st.global.u32 [%a2], %i2; add.u32 %i3, %i3, 32; bra L;\n}\n"
     ".visible .entry forever() { L: bra L; }\n"
     ".visible .entry fault() { .reg .u64 %a; mov.u64 %a, 16; st.global.u32 [%a], 1; ret; }\n";
-
-static core_image *image;
-
-static int launch(const char *name, core_stream stream, void **arguments)
-{
-    core_function *f;
-    if (!image)
-        CHECK(core_image_add(code, &image) == 0);
-    CHECK(core_function_add(image, name, &f) == 0);
-    return core_launch(
-        on(0),
-        &(struct core_launch){
-            .function = f, .stream = stream, .grid = { 1, 1, 1 }, .block = { 32, 1, 1 }, .arguments = arguments });
-}
-
-static int fill(core_stream stream, uint64_t address, uint32_t count, uint32_t value)
-{
-    return launch("fill", stream, (void *[]){ &address, &count, &value });
-}
-
-static uint64_t allocate(size_t size)
-{
-    uint64_t address = 0;
-    CHECK(core_memory_allocate(on(0), size, &address) == 0);
-    return address;
-}
 
 static core_stream stream_new(unsigned flags)
 {
@@ -64,19 +30,6 @@ static core_stream stream_new(unsigned flags)
 }
 
 /* ---- contexts ---- */
-
-static int fill_in(core_context *c, core_stream stream, uint64_t address, uint32_t count, uint32_t value)
-{
-    core_function *f;
-    if (!image)
-        CHECK(core_image_add(code, &image) == 0);
-    CHECK(core_function_add(image, "fill", &f) == 0);
-    return core_launch(c, &(struct core_launch){ .function = f,
-                                                 .stream = stream,
-                                                 .grid = { 1, 1, 1 },
-                                                 .block = { 32, 1, 1 },
-                                                 .arguments = (void *[]){ &address, &count, &value } });
-}
 
 static void wait_for_it(void *flag, int status)
 {
@@ -97,7 +50,7 @@ static void body_contexts(void)
     core_event event;
     for (int i = 0; i < 2; i++) {
         CHECK(core_context_create(0, 0, &c[i]) == 0 && core_memory_allocate(c[i], sizeof got, &a[i]) == 0);
-        CHECK(fill_in(c[i], 0, a[i], 1000, 10 + (uint32_t)i) == 0);
+        CHECK(fill(c[i], 0, a[i], 1000, 10 + (uint32_t)i) == 0);
         CHECK(core_variable_add(image, "table", 4096, false, &v) == 0 &&
               core_variable_address(c[i], v, &table[i], &size) == 0);
     }
@@ -106,10 +59,10 @@ static void body_contexts(void)
         CHECK(copy_out(c[i], 0, got, a[i], sizeof got, true) == 0 && got[999] == 10 + (uint32_t)i);
     /* The legacy stream waits for the blocking streams of its own context only; an event orders across contexts. */
     CHECK(core_stream_create(c[0], 0, 0, &held) == 0 && core_host_function(c[0], held, wait_for_it, &go, false) == 0);
-    CHECK(fill_in(c[0], held, a[0], 1000, 20) == 0 && core_event_create(c[0], 2, &event) == 0 &&
+    CHECK(fill(c[0], held, a[0], 1000, 20) == 0 && core_event_create(c[0], 2, &event) == 0 &&
           core_event_record(c[0], event, held, 0) == 0);
     CHECK(core_stream_query(c[0], 0) == 600 && core_context_synchronize(c[1]) == 0 && core_context_synchronize(p) == 0);
-    CHECK(fill_in(c[1], 0, a[1], 10, 30) == 0 && core_stream_synchronize(c[1], 0) == 0 &&
+    CHECK(fill(c[1], 0, a[1], 10, 30) == 0 && core_stream_synchronize(c[1], 0) == 0 &&
           core_stream_query(c[0], 0) == 600);
     CHECK(core_stream_wait(c[1], 0, event, 0) == 0 && copy_on_device(c[1], 0, a[1], a[0], 400, false) == 0);
     CHECK(core_stream_query(c[1], 0) == 600);
@@ -117,15 +70,15 @@ static void body_contexts(void)
     CHECK(copy_out(c[1], 0, got, a[1], sizeof got, true) == 0 && got[0] == 20 && got[99] == 20 && got[100] == 11);
     /* One ends, the others go on. */
     CHECK(core_context_destroy(c[0]) == 0 && core_context_check(c[0]) == 709 && core_event_query(event) == 400);
-    CHECK(core_memory_free(a[0]) == 1 && fill_in(c[0], 0, a[0], 1, 1) == 709 && core_memory_free(a[1]) == 0);
+    CHECK(core_memory_free(a[0]) == 1 && fill(c[0], 0, a[0], 1, 1) == 709 && core_memory_free(a[1]) == 0);
     CHECK(core_context_create(0, 0, &c[0]) == 0 && core_memory_allocate(c[0], 4096, &a[0]) == 0);
-    CHECK(fill_in(c[0], 0, a[0], 1000, 40) == 0 && copy_out(c[0], 0, got, a[0], 4000, true) == 0 &&
+    CHECK(fill(c[0], 0, a[0], 1000, 40) == 0 && copy_out(c[0], 0, got, a[0], 4000, true) == 0 &&
           got[999] == 40);
     CHECK(core_context_retain(p) == 0 && core_context_release(p) == 0 && core_context_check(p) == 0);
     CHECK(core_context_release(p) == 0 && core_context_check(p) == 709 && core_context_synchronize(c[0]) == 0);
     for (int i = 0; i < 2; i++)
         CHECK(core_context_destroy(c[i]) == 0);
-    CHECK(core_take_latched() == 0 && core_sticky() == 0 && fill(0, allocate(64), 16, 1) == 0 &&
+    CHECK(core_take_latched() == 0 && core_sticky() == 0 && fill(on(0), 0, allocate(on(0), 64), 16, 1) == 0 &&
           core_context_synchronize(on(0)) == 0);
 }
 
@@ -134,28 +87,29 @@ static void body_contexts(void)
 static void body_work(void)
 {
     static uint32_t got[3000];
-    uint64_t a = allocate(sizeof got), table;
+    uint64_t a = allocate(on(0), sizeof got), table;
     size_t size;
-    CHECK(fill(0, a, 3000, 0x1234) == 0 && copy_out(on(0), 0, got, a, sizeof got, true) == 0);
+    CHECK(fill(on(0), 0, a, 3000, 0x1234) == 0 && copy_out(on(0), 0, got, a, sizeof got, true) == 0);
     for (int i = 0; i < 3000; i++)
         CHECK(got[i] == 0x1234);
     core_variable *v;
     CHECK(core_variable_add(image, "table", 4096, false, &v) == 0 &&
           core_variable_address(on(0), v, &table, &size) == 0 && size == 4096);
-    CHECK(fill(0, table, 1024, 77) == 0 && copy_on_device(on(0), 0, a, table, 4096, true) == 0);
+    CHECK(fill(on(0), 0, table, 1024, 77) == 0 && copy_on_device(on(0), 0, a, table, 4096, true) == 0);
     CHECK(copy_out(on(0), 0, got, a, 4096, true) == 0 && got[0] == 77 && got[1023] == 77);
     CHECK(core_memory_free(table) == 1 && core_memory_free(a) == 0);
     core_event e, f;
     float ms;
     core_stream s = stream_new(1);
-    a = allocate(4 * MIB);
+    a = allocate(on(0), 4 * MIB);
     CHECK(core_event_create(on(0), 0, &e) == 0 && core_event_create(on(0), 0, &f) == 0);
-    CHECK(core_event_record(on(0), e, s, 0) == 0 && fill(s, a, MIB, 5) == 0 && core_event_record(on(0), f, s, 0) == 0);
+    CHECK(core_event_record(on(0), e, s, 0) == 0 && fill(on(0), s, a, MIB, 5) == 0 &&
+          core_event_record(on(0), f, s, 0) == 0);
     CHECK(core_event_synchronize(f) == 0 && core_event_elapsed(e, f, &ms) == 0 && ms >= 0 && core_event_query(e) == 0);
     CHECK(core_context_synchronize(on(0)) == 0 && core_take_latched() == 0);
     CHECK(core_context_reset(on(0)) == 0 && core_stream_query(on(0), s) == 400);
-    a = allocate(64);
-    CHECK(fill(0, a, 16, 9) == 0 && copy_out(on(0), 0, got, a, 64, true) == 0 && got[15] == 9);
+    a = allocate(on(0), 64);
+    CHECK(fill(on(0), 0, a, 16, 9) == 0 && copy_out(on(0), 0, got, a, 64, true) == 0 && got[15] == 9);
 }
 
 /* ---- order ---- */
@@ -176,7 +130,7 @@ static void wait_for_go(void *user, int status)
 static void body_held(void)
 {
     core_stream s = stream_new(1), t = stream_new(1);
-    uint64_t a = allocate(3 * MIB), b = allocate(3 * MIB);
+    uint64_t a = allocate(on(0), 3 * MIB), b = allocate(on(0), 3 * MIB);
     uint8_t *source = malloc(3 * MIB), *back = malloc(3 * MIB);
     void *pinned;
     memset(source, 3, 3 * MIB);
@@ -186,7 +140,7 @@ static void body_held(void)
     for (int i = 0; i < 9; i++)
         CHECK(copy_in(on(0), s, a, source, 3 * MIB, false) == 0);
     CHECK(core_stream_query(on(0), s) == 600);
-    uint64_t c = allocate(3 * MIB);
+    uint64_t c = allocate(on(0), 3 * MIB);
     CHECK(copy_in(on(0), t, c, source, 3 * MIB, true) == 0 &&
           copy_out(on(0), t, back, c, 3 * MIB, true) == 0 && back[MIB] == 3);
     go = true;
@@ -203,13 +157,13 @@ static void body_chain(void)
     enum { ROUNDS = 30, WORDS = 100000 };
     core_stream s = stream_new(1), t = stream_new(1);
     core_event e;
-    uint64_t a = allocate(4 * WORDS), b = allocate(4 * WORDS);
+    uint64_t a = allocate(on(0), 4 * WORDS), b = allocate(on(0), 4 * WORDS);
     void *pinned[2];
     uint32_t *back = malloc(4 * WORDS);
     CHECK(core_event_create(on(0), 2, &e) == 0);
     CHECK(core_host_allocate(4 * WORDS, 0, &pinned[0]) == 0 && core_host_allocate(4 * WORDS, 0, &pinned[1]) == 0);
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        CHECK(fill(s, a, WORDS, i) == 0);
+        CHECK(fill(on(0), s, a, WORDS, i) == 0);
         CHECK(copy_out(on(0), s, pinned[0], a, 4 * WORDS, false) == 0);
         CHECK(core_copy(on(0), s, pinned[1], pinned[0], 4 * WORDS, CORE_HOST_TO_HOST, false) == 0);
         CHECK(core_event_record(on(0), e, s, 0) == 0 && core_stream_wait(on(0), t, e, 0) == 0);
@@ -230,8 +184,8 @@ static void *thread(void *argument)
     uint32_t mine = (uint32_t)(uintptr_t)argument, got[256];
     core_stream s = stream_new(1);
     for (uint32_t i = 0; i < 60; i++) {
-        uint64_t a = allocate(1024);
-        CHECK(fill(i % 2 ? s : CORE_STREAM_PER_THREAD, a, 256, mine * 1000 + i) == 0);
+        uint64_t a = allocate(on(0), 1024);
+        CHECK(fill(on(0), i % 2 ? s : CORE_STREAM_PER_THREAD, a, 256, mine * 1000 + i) == 0);
         CHECK(copy_out(on(0), i % 2 ? s : CORE_STREAM_PER_THREAD, got, a, 1024, i % 3) == 0);
         for (int k = 0; k < 256; k++)
             CHECK(got[k] == mine * 1000 + i);
@@ -244,7 +198,7 @@ static void *thread(void *argument)
 static void body_threads(void)
 {
     pthread_t threads[6];
-    CHECK(launch("fill", 0, (void *[]){ &(uint64_t){ 0 }, &(uint32_t){ 0 }, &(uint32_t){ 0 } }) == 0);
+    CHECK(launch(on(0), 0, "fill", (void *[]){ &(uint64_t){ 0 }, &(uint32_t){ 0 }, &(uint32_t){ 0 } }) == 0);
     for (uintptr_t i = 0; i < 6; i++)
         pthread_create(&threads[i], NULL, thread, (void *)i);
     for (int i = 0; i < 6; i++)
@@ -321,7 +275,7 @@ static void step(void)
     switch (pick(9)) {
     case 0:
         use(d, stream);
-        CHECK(fill(s, d->device + 4 * from, count, value) == 0);
+        CHECK(fill(on(0), s, d->device + 4 * from, count, value) == 0);
         for (uint32_t i = 0; i < count; i++)
             d->model[from + i] = value;
         break;
@@ -388,7 +342,7 @@ static void random_program(uint64_t seed)
     for (int i = 0; i < STREAMS; i++)
         world.streams[i] = i ? stream_new(i != 1) : seed % 2 ? CORE_STREAM_LEGACY : CORE_STREAM_PER_THREAD;
     for (int i = 0; i < BUFFERS; i++) {
-        world.device[i] = (struct buffer){ .device = allocate(4 * WORDS), .model = calloc(WORDS, 4), .last = 2 };
+        world.device[i] = (struct buffer){ .device = allocate(on(0), 4 * WORDS), .model = calloc(WORDS, 4), .last = 2 };
         struct core_box box = { world.device[i].device, 4 * WORDS, 1 };
         CHECK(core_set(on(0), world.streams[2], &box, &(struct core_extent){ 4 * WORDS, 1, 1 }, 0, 1, false) == 0);
         void *pinned;
@@ -433,37 +387,37 @@ static void body_memory(void)
     CHECK(core_context_retain(core_context_primary(0)) == 0 && core_memory_info(on(0), &available, &total) == 0 &&
           available <= total);
     CHECK(core_memory_allocate(on(0), total + MIB, &all) == 2 && core_sticky() == 0);
-    uint64_t kept = allocate(1000);
+    uint64_t kept = allocate(on(0), 1000);
     CHECK(core_memory_allocate(on(0), available / 2, &all) == 0 &&
           core_memory_allocate(on(0), available * 3 / 4, &more) == 2);
-    CHECK(fill(0, kept, 10, 1) == 0 && core_memory_free(all) == 0 &&
+    CHECK(fill(on(0), 0, kept, 10, 1) == 0 && core_memory_free(all) == 0 &&
           core_memory_allocate(on(0), available * 3 / 4, &all) == 0);
     CHECK(core_context_synchronize(on(0)) == 0 && core_take_latched() == 0);
 }
 
 static void body_fault(void)
 {
-    uint64_t a = allocate(64);
+    uint64_t a = allocate(on(0), 64);
     core_stream s = stream_new(1);
-    CHECK(launch("fault", s, NULL) == 0);
+    CHECK(launch(on(0), s, "fault", NULL) == 0);
     int code_seen = core_stream_synchronize(on(0), s);
     CHECK(code_seen == 700 || code_seen == 716);
     CHECK(core_sticky() == code_seen && core_context_synchronize(on(0)) == code_seen &&
           core_memory_free(a) == code_seen);
-    CHECK(core_context_reset(on(0)) == 0 && fill(0, a, 1, 1) == 709);
+    CHECK(core_context_reset(on(0)) == 0 && fill(on(0), 0, a, 1, 1) == 709);
 }
 
 /* A kernel that does not end keeps neither this process from ending nor, afterwards, the server busy. */
 static void body_forever(void)
 {
-    CHECK(launch("forever", 0, NULL) == 0 && core_stream_query(on(0), 0) == 600);
+    CHECK(launch(on(0), 0, "forever", NULL) == 0 && core_stream_query(on(0), 0) == 600);
 }
 
 static void body_forks(void)
 {
-    uint64_t a = allocate(64);
+    uint64_t a = allocate(on(0), 64);
     uint32_t got = 0;
-    CHECK(fill(0, a, 1, 5) == 0);
+    CHECK(fill(on(0), 0, a, 1, 5) == 0);
     for (int i = 0; i < 5; i++) {
         pid_t child = fork();
         if (!child) {

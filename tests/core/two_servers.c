@@ -19,6 +19,8 @@ pid_t servers[2];
 char server_uris[2][128];
 static char sockets[2][64];
 static struct sockaddr_un controls[2];
+const char *servers_kind;
+static const char *server_program;
 static bool bridged, direct;
 
 static int control_make(int number)
@@ -101,14 +103,14 @@ void two_servers_bridge(int to)
         fprintf(stderr, "the servers are not connected\n");
 }
 
-static int server_start(int number, const char *kind, const char *program)
+static int server_start(int number)
 {
     char at[128], number_text[16] = "-1";
     int ends[2], control = -1;
     snprintf(sockets[number], sizeof sockets[number], "/tmp/flyt-test-moves-%d-%d.sock", (int)getpid(), number);
     if (*server_uris[number])
         snprintf(at, sizeof at, "%s", server_uris[number]);
-    else if (strcmp(kind, "tcp") == 0 || direct || (strcmp(kind, "mixed") == 0 && number))
+    else if (strcmp(servers_kind, "tcp") == 0 || direct || (strcmp(servers_kind, "mixed") == 0 && number))
         snprintf(at, sizeof at, "tcp://127.0.0.1:0");
     else
         snprintf(at, sizeof at, "unix://%s", sockets[number]);
@@ -120,8 +122,8 @@ static int server_start(int number, const char *kind, const char *program)
         dup2(ends[1], 1);
         close(ends[0]);
         close(ends[1]);
-        execl(program, program, "--listen", at, "--gpu", "software", bridged ? "--control-fd" : NULL, number_text,
-              NULL);
+        execl(server_program, server_program, "--listen", at, "--gpu", "software", bridged ? "--control-fd" : NULL,
+              number_text, NULL);
         _exit(127);
     }
     close(ends[1]);
@@ -135,17 +137,16 @@ static int server_start(int number, const char *kind, const char *program)
 
 int two_servers_start(const char *kind, const char *program)
 {
+    servers_kind = kind;
+    server_program = program;
     direct = strcmp(kind, "direct") == 0;
     bridged = direct || strcmp(kind, "bridge") == 0;
     if (strcmp(kind, "mixed") == 0)
         setenv("FLYT_PERF", "no_shm", 1);     /* page-locked memory that is shared does not move to where none is */
-    return server_start(0, kind, program) || server_start(1, kind, program) || setenv("FLYT_SERVER", server_uris[0], 1);
+    return server_start(0) || server_start(1) || setenv("FLYT_SERVER", server_uris[0], 1);
 }
 
-int two_servers_again(const char *kind, const char *program)
-{
-    return server_start(0, kind, program);
-}
+int two_servers_again(void) { return server_start(0); }
 
 unsigned two_servers_signal_workers(int number)
 {
