@@ -15,10 +15,7 @@ static struct fake_client a, b;
 static void node_action(const char *name, admin_node_action action, const char *reason)
 {
     admin_node_args args = { .name = (char *)(uintptr_t)name, .action = action, .reason = (char *)(uintptr_t)reason };
-    ctl_plain_result result;
-    admin_call(ADMIN_NODE, &args, &result);
-    assert_int_equal(result.status.code, CTL_OK);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    assert_int_equal(admin_code(ADMIN_NODE, &args), CTL_OK);
 }
 
 static void assert_drained(const char *name, bool drained, const char *reason)

@@ -18,7 +18,6 @@ enum { SOON_MS = 5000 };
 
 static struct fake_node n1, n2;
 static struct fake_client many, others[8];
-static char text[CTL_MAX_TEXT + 1];
 
 static void begin(const char *settings, unsigned gpus)
 {
@@ -32,7 +31,7 @@ static void entitle(struct fake_client *client, const char *vm, unsigned gpus, u
 {
     const admin_vm want = { .name = (char *)(uintptr_t)vm, .gpus = gpus };
     client_create(client, vm, sms, GIB, 0, true, "");
-    assert_int_equal(vm_set(want, ADMIN_VM_SET_GPUS, text), CTL_OK);
+    assert_int_equal(vm_set(want, ADMIN_VM_SET_GPUS), CTL_OK);
 }
 
 static struct fake_program *run_one(int i, unsigned sms)
@@ -116,12 +115,12 @@ RIG_TEST(test_one_node_first)
     assert_non_null(strstr(program->text, "6 GPUs with"));
     assert_non_null(strstr(program->text, "at most 3 such GPUs, and all nodes have 5"));
     const admin_vm three = { .name = (char *)"many", .gpus = 3 }, lots = { .name = (char *)"many", .gpus = 17 };
-    assert_int_equal(vm_set(three, ADMIN_VM_SET_GPUS, text), CTL_OK);
+    assert_int_equal(vm_set(three, ADMIN_VM_SET_GPUS), CTL_OK);
     program = client_run(&many, CLIENT_WAIT_YES);
     rig_until(program->running, SOON_MS);
     assert_string_equal(program->node, "n2");
     assert_int_equal(n1.starts, 0);
-    assert_int_equal(vm_set(lots, ADMIN_VM_SET_GPUS, text), CTL_INVALID);
+    assert_int_equal(vm_set(lots, ADMIN_VM_SET_GPUS), CTL_INVALID);
 }
 
 /* ---- of several nodes ---- */
@@ -166,11 +165,8 @@ static void begin_two(uint32_t minor)
 static void stays(uint64_t program)
 {
     const admin_move_args move = { .prog = program };
-    admin_move_result moved;
-    admin_call(ADMIN_MOVE, &move, &moved);
-    assert_int_equal(moved.status.code, CTL_NOT_SUPPORTED);
-    assert_non_null(strstr(moved.status.text, "GPU servers on several nodes"));
-    protocol_free((xdrproc_t)xdr_admin_move_result, &moved);
+    assert_int_equal(admin_code(ADMIN_MOVE, &move), CTL_NOT_SUPPORTED);
+    assert_non_null(strstr(admin_text, "GPU servers on several nodes"));
 }
 
 RIG_TEST(test_several_nodes)
@@ -403,13 +399,7 @@ static ctl_code act(const struct fake_program *program, admin_move_action action
 {
     admin_move_args args = { .prog = program->id, .vm = (char *)"", .to = (char *)(uintptr_t)to, .action = action,
                              .file = (char *)(action == ADMIN_ACTION_CHECKPOINT ? "/a/file" : "") };
-    admin_move_result result;
-    admin_call(ADMIN_MOVE, &args, &result);
-    ctl_code code = result.status.code;
-    *id = result.move;
-    snprintf(text, sizeof text, "%s", result.status.text);
-    protocol_free((xdrproc_t)xdr_admin_move_result, &result);
-    return code;
+    return admin_move(ADMIN_MOVE, &args, id);
 }
 
 RIG_TEST(test_moved_together)
@@ -427,7 +417,7 @@ RIG_TEST(test_moved_together)
     struct fake_node *from = on_first ? &n1 : &n2, *to = on_first ? &n2 : &n1;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         assert_int_equal(act(program, refused[i].action, refused[i].to, &id), CTL_NOT_SUPPORTED);
-        assert_non_null(strstr(text, "has 3 GPUs"));
+        assert_non_null(strstr(admin_text, "has 3 GPUs"));
     }
     rig_run_ms(100);
     assert_true(!program->move_orders && !program->rests && n1.starts + n2.starts == 1);
@@ -449,7 +439,7 @@ RIG_TEST(test_moved_together)
         rig_until(one->running, SOON_MS);
     }
     assert_int_equal(act(program, ADMIN_ACTION_MOVE, from->name, &id), CTL_NO_ROOM);
-    assert_non_null(strstr(text, "3 GPUs of one node"));
+    assert_non_null(strstr(admin_text, "3 GPUs of one node"));
     admin_check_books();
 }
 
@@ -460,16 +450,11 @@ RIG_TEST(test_live_limits)
     struct fake_program *program = client_run(&many, CLIENT_WAIT_NO), *one = run_one(0, 4);
     rig_until(program->running && one->running, SOON_MS);
     admin_resize_args args = { .vm = (char *)"many", .sms = 12 };
-    ctl_plain_result result;
-    admin_call(ADMIN_RESIZE, &args, &result);
-    assert_int_equal(result.status.code, CTL_OK);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    assert_int_equal(admin_code(ADMIN_RESIZE, &args), CTL_OK);
     assert_int_equal(server_of(&n1, program)->sms, 12);
     assert_int_equal(used_sms(), 2 * 12 + 4);
     args.sms = 13;                                      /* would fit on one of its GPUs, and not on the other */
-    admin_call(ADMIN_RESIZE, &args, &result);
-    assert_int_equal(result.status.code, CTL_NO_ROOM);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    assert_int_equal(admin_code(ADMIN_RESIZE, &args), CTL_NO_ROOM);
     assert_int_equal(used_sms(), 2 * 12 + 4);
     admin_check_books();
 }

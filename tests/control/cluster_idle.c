@@ -23,10 +23,7 @@ static void run_and_end(struct fake_client *client)
 static void set_grouping(const char *vm, bool on)
 {
     admin_grouping_args args = { (char *)(uintptr_t)vm, on };
-    ctl_plain_result result;
-    admin_call(ADMIN_GROUPING, &args, &result);
-    assert_int_equal(result.status.code, CTL_OK);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    assert_int_equal(admin_code(ADMIN_GROUPING, &args), CTL_OK);
 }
 
 /* One that comes gets the place, whether it would wait or not; and one that waits already gets it when it becomes
@@ -137,11 +134,8 @@ RIG_TEST(test_old_limits)
     run_and_end(&a);
     admin_vm_set_args args = { .vm = { .name = (char *)"vm-a", .address = (char *)"", .host = (char *)"", .sms = 6 },
                                .set = ADMIN_VM_SET_SMS };
-    admin_vm_add_result result;
-    admin_call(ADMIN_VM_SET, &args, &result);
-    assert_int_equal(result.status.code, CTL_OK);
-    assert_string_equal(result.status.text, "");        /* nothing that is in use keeps its old limits */
-    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
+    assert_int_equal(admin_code(ADMIN_VM_SET, &args), CTL_OK);
+    assert_string_equal(admin_text, "");        /* nothing that is in use keeps its old limits */
     struct fake_program *one = client_run(&a, CLIENT_WAIT_NO);
     rig_until(one->running, 3000);
     assert_int_equal(one->sms, 6);

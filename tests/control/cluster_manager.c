@@ -88,10 +88,7 @@ RIG_TEST(test_tickets_end)
     assert_int_equal(n1.revoked_last, one->id);
     admin_vm_set_args args = { .vm = { .name = (char *)"vm-a", .address = (char *)"", .host = (char *)"" },
                                .set = ADMIN_VM_SET_SECRET };
-    admin_vm_add_result result;
-    admin_call(ADMIN_VM_SET, &args, &result);
-    assert_int_equal(result.status.code, CTL_OK);
-    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
+    assert_int_equal(admin_code(ADMIN_VM_SET, &args), CTL_OK);
     rig_until(n1.revoked == 2, 5000);
     assert_int_equal(n1.revoked_last, two->id);
 }
@@ -193,14 +190,11 @@ RIG_TEST(test_ungrouped)
 static void kill_program(const struct fake_program *program, const char *answer)
 {
     admin_program_args args = { program->id };
-    ctl_plain_result result;
-    admin_call(ADMIN_PROGRAM_KILL, &args, &result);
-    assert_int_equal(result.status.code, CTL_OK);
+    assert_int_equal(admin_code(ADMIN_PROGRAM_KILL, &args), CTL_OK);
     if (*answer)
-        assert_non_null(strstr(result.status.text, answer));
+        assert_non_null(strstr(admin_text, answer));
     else
-        assert_string_equal(result.status.text, "");
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+        assert_string_equal(admin_text, "");
 }
 
 /* An administrator ends programs: one that runs, one that waits, and one whose client manager is away. */
@@ -276,10 +270,7 @@ RIG_TEST(test_foreign_gpu)
     rig_until(one->running, 5000);
     node_close(&n1);
     admin_node_args args = { .name = n1.name, .action = ADMIN_NODE_REMOVE, .force = 1 };
-    ctl_plain_result result;
-    admin_call(ADMIN_NODE, &args, &result);
-    assert_int_equal(result.status.code, CTL_OK);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    assert_int_equal(admin_code(ADMIN_NODE, &args), CTL_OK);
     node_reopen(&thief);
     rig_until(thief.registered, 5000);
 }
@@ -516,24 +507,16 @@ RIG_TEST(test_credentials)
 
 RIG_TEST(test_admin)
 {
-    admin_vm_add_result added;
     admin_vms_result vms;
-    ctl_plain_result plain;
     begin(1);
     /* The same name again; nonsense. */
     admin_vm_add_args again = { .vm = { .name = (char *)"vm-a", .sms = 1, .memory = GIB } };
-    admin_call(ADMIN_VM_ADD, &again, &added);
-    assert_int_equal(added.status.code, CTL_EXISTS);
-    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &added);
+    assert_int_equal(admin_code(ADMIN_VM_ADD, &again), CTL_EXISTS);
     again.vm.name = (char *)"-x";
-    admin_call(ADMIN_VM_ADD, &again, &added);
-    assert_int_equal(added.status.code, CTL_INVALID);
-    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &added);
+    assert_int_equal(admin_code(ADMIN_VM_ADD, &again), CTL_INVALID);
     /* Changes are there, and there after a restart. */
     admin_vm_set_args set = { .vm = { .name = (char *)"vm-a", .sms = 3 }, .set = ADMIN_VM_SET_SMS };
-    admin_call(ADMIN_VM_SET, &set, &added);
-    assert_int_equal(added.status.code, CTL_OK);
-    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &added);
+    assert_int_equal(admin_code(ADMIN_VM_SET, &set), CTL_OK);
     rig_signal(SIGKILL);
     rig_start();
     admin_named_page page = { (char *)"", (char *)"vm-a" };
@@ -546,38 +529,27 @@ RIG_TEST(test_admin)
     rig_until(a.registered && n1.registered, 10000);
     /* Drained: nothing new. */
     admin_node_args drain = { (char *)"n1", ADMIN_NODE_DRAIN, 0, (char *)"" };
-    admin_call(ADMIN_NODE, &drain, &plain);
-    assert_int_equal(plain.status.code, CTL_OK);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
+    assert_int_equal(admin_code(ADMIN_NODE, &drain), CTL_OK);
     struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
     rig_until(one->answers, 5000);
     assert_int_equal(one->code, CTL_WAITING);
     drain.action = ADMIN_NODE_UNDRAIN;
-    admin_call(ADMIN_NODE, &drain, &plain);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
+    assert_int_equal(admin_code(ADMIN_NODE, &drain), CTL_OK);
     rig_until(one->running, 5000);
     /* A server in use is stopped only by force, and its program told. */
     admin_server_stop_args stop = { one->server, 0 };
-    admin_call(ADMIN_SERVER_STOP, &stop, &plain);
-    assert_int_equal(plain.status.code, CTL_BUSY);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
+    assert_int_equal(admin_code(ADMIN_SERVER_STOP, &stop), CTL_BUSY);
     stop.force = 1;
-    admin_call(ADMIN_SERVER_STOP, &stop, &plain);
-    assert_int_equal(plain.status.code, CTL_OK);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
+    assert_int_equal(admin_code(ADMIN_SERVER_STOP, &stop), CTL_OK);
     rig_until(one->lost, 5000);
     assert_non_null(strstr(one->text, "tester"));
     rig_until(admin_check_books() == 0, 5000);
     /* Honest about what it cannot do. */
     admin_migrate_args migrate = { .vm = (char *)"vm-a", .node = (char *)"", .gpu = (char *)"" };
-    admin_call(ADMIN_MIGRATE, &migrate, &plain);
-    assert_int_equal(plain.status.code, CTL_NOT_SUPPORTED);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
+    assert_int_equal(admin_code(ADMIN_MIGRATE, &migrate), CTL_NOT_SUPPORTED);
     /* Removed: its client manager has to go. */
     admin_vm_remove_args removal = { (char *)"vm-a", 1 };
-    admin_call(ADMIN_VM_REMOVE, &removal, &plain);
-    assert_int_equal(plain.status.code, CTL_OK);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
+    assert_int_equal(admin_code(ADMIN_VM_REMOVE, &removal), CTL_OK);
     rig_until(!a.registered && a.error == -EACCES, 5000);
 }
 
@@ -598,7 +570,6 @@ RIG_TEST(test_port_in_use)
 /* SIGHUP: what can change does, a file with mistakes changes nothing. */
 RIG_TEST(test_reload)
 {
-    ctl_plain_result plain;
     FILE *file;
     rig_create("");
     file = fopen(rig.config, "a");
@@ -614,10 +585,8 @@ RIG_TEST(test_reload)
     file = fopen(rig.config, "a");
     fputs("zebra = 1;\n", file);
     fclose(file);
-    admin_call(ADMIN_RELOAD, NULL, &plain);
-    assert_int_equal(plain.status.code, CTL_INVALID);
-    assert_non_null(strstr(plain.status.text, "zebra"));
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &plain);
+    assert_int_equal(admin_code(ADMIN_RELOAD, NULL), CTL_INVALID);
+    assert_non_null(strstr(admin_text, "zebra"));
     admin_status();
 }
 

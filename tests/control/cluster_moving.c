@@ -49,43 +49,22 @@ static void begin(uint32_t node_minor)
     }
 }
 
-static ctl_code act(admin_move_action action, const char *to, uint64_t *id, char text[CTL_MAX_TEXT + 1])
+static ctl_code act(admin_move_action action, const char *to, uint64_t *id)
 {
     admin_move_args args = { .prog = one->id, .vm = (char *)"", .to = (char *)(uintptr_t)to, .action = action,
                              .together = action == ADMIN_ACTION_RESUME && together,
                              .file = (char *)(action == ADMIN_ACTION_CHECKPOINT ? "/a/file" : "") };
-    admin_move_result result;
-    admin_call(ADMIN_MOVE, &args, &result);
-    ctl_code code = result.status.code;
-    *id = result.move;
-    snprintf(text, CTL_MAX_TEXT + 1, "%s", result.status.text);
-    protocol_free((xdrproc_t)xdr_admin_move_result, &result);
-    return code;
+    return admin_move(ADMIN_MOVE, &args, id);
 }
 
-static ctl_code move(const char *to, uint64_t *id, char text[CTL_MAX_TEXT + 1])
-{
-    return act(ADMIN_ACTION_MOVE, to, id, text);
-}
+static ctl_code move(const char *to, uint64_t *id) { return act(ADMIN_ACTION_MOVE, to, id); }
 
-static admin_move_state state_of(uint64_t id)
-{
-    admin_numbered_page page = { .after = id - 1, .vm = (char *)"", .node = (char *)"" };
-    admin_moves_result result;
-    admin_call(ADMIN_MOVES, &page, &result);
-    assert_true(result.moves.moves_len > 0 && result.moves.moves_val[0].id == id);
-    admin_move_state state = result.moves.moves_val[0].state;
-    protocol_free((xdrproc_t)xdr_admin_moves_result, &result);
-    return state;
-}
+static admin_move_state state_of(uint64_t id) { return move_row(id).state; }
 
 static void cancel(uint64_t id)
 {
     admin_program_args args = { id };
-    ctl_plain_result result;
-    admin_call(ADMIN_MOVE_CANCEL, &args, &result);
-    assert_int_equal(result.status.code, CTL_OK);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    assert_int_equal(admin_code(ADMIN_MOVE_CANCEL, &args), CTL_OK);
 }
 
 static void assert_booked(unsigned sms)
@@ -97,9 +76,8 @@ static void assert_booked(unsigned sms)
 /* Until it is ordered. */
 static uint64_t ordered(void)
 {
-    char text[CTL_MAX_TEXT + 1];
     uint64_t id;
-    assert_int_equal(move("n2", &id, text), CTL_OK);
+    assert_int_equal(move("n2", &id), CTL_OK);
     rig_until(one->move_orders == 1, SOON_MS);
     assert_true(one->move == id && one->target != one->server);
     assert_booked(12);
@@ -160,11 +138,10 @@ RIG_TEST(test_refused_and_cancelled)
 
 RIG_TEST(test_target_vanishes)
 {
-    char text[CTL_MAX_TEXT + 1];
     uint64_t id;
     begin(0);
     n2.fail_starts = true;
-    assert_int_equal(move("n2", &id, text), CTL_OK);
+    assert_int_equal(move("n2", &id), CTL_OK);
     rig_until(state_of(id) == ADMIN_MOVE_FAILED, SOON_MS);
     assert_int_equal(one->move_orders, 0);
     assert_booked(8);
@@ -219,16 +196,15 @@ RIG_TEST(test_client_manager_vanishes)
 
 RIG_TEST(test_earlier_release)
 {
-    char text[CTL_MAX_TEXT + 1];
     uint64_t id;
     begin(0);
     client_close(&a);
     a.minor = 6;
     client_open(&a);
     rig_until(a.registered, SOON_MS);
-    assert_int_equal(move("n2", &id, text), CTL_NOT_SUPPORTED);
-    assert_non_null(strstr(text, "vm-a"));
-    assert_non_null(strstr(text, "earlier release"));
+    assert_int_equal(move("n2", &id), CTL_NOT_SUPPORTED);
+    assert_non_null(strstr(admin_text, "vm-a"));
+    assert_non_null(strstr(admin_text, "earlier release"));
     assert_booked(8);
     assert_int_equal(n2.starts, 0);
 }
@@ -254,9 +230,8 @@ RIG_TEST(test_moved_before_its_node_is_back)
 
 static uint64_t suspended(void)
 {
-    char text[CTL_MAX_TEXT + 1];
     uint64_t id;
-    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id, text), CTL_OK);
+    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id), CTL_OK);
     rig_until(one->rests == 1, SOON_MS);
     assert_true(one->rest == CTL_REST_SUSPEND && one->move == id);
     assert_booked(8);                   /* it is where it was, until it says that it has left */
@@ -270,34 +245,33 @@ static uint64_t suspended(void)
 
 RIG_TEST(test_suspended)
 {
-    char text[CTL_MAX_TEXT + 1];
     uint64_t id;
     begin(0);
     suspended();
-    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id, text), CTL_BUSY);
-    assert_int_equal(move("n2", &id, text), CTL_BUSY);
-    assert_int_equal(act(ADMIN_ACTION_CHECKPOINT, "", &id, text), CTL_BUSY);
+    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id), CTL_BUSY);
+    assert_int_equal(move("n2", &id), CTL_BUSY);
+    assert_int_equal(act(ADMIN_ACTION_CHECKPOINT, "", &id), CTL_BUSY);
     rig_signal(SIGKILL);
     rig_start();
     rig_until(n1.registered && n2.registered && a.registered && b.registered, 10000);
     rig_run_ms(200);
     assert_booked(4);
     assert_int_equal(admin_status().programs, 2);
-    assert_int_equal(act(ADMIN_ACTION_RESUME, "n2", &id, text), CTL_OK);
+    assert_int_equal(act(ADMIN_ACTION_RESUME, "n2", &id), CTL_OK);
     rig_until(one->move_orders == 1, SOON_MS);
     assert_true(one->move == id && one->target);
     assert_booked(8);
     client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_LOST);
     rig_until(state_of(id) == ADMIN_MOVE_FAILED && n2.server_count == 0, SOON_MS);
     assert_booked(4);
-    assert_int_equal(act(ADMIN_ACTION_RESUME, "", &id, text), CTL_OK);
+    assert_int_equal(act(ADMIN_ACTION_RESUME, "", &id), CTL_OK);
     rig_until(one->move_orders == 2, SOON_MS);
     one->server = one->target;
     client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
     rig_until(state_of(id) == ADMIN_MOVE_DONE, SOON_MS);
     assert_booked(8);
-    assert_int_equal(act(ADMIN_ACTION_RESUME, "", &id, text), CTL_BUSY);
-    assert_int_equal(act(ADMIN_ACTION_CHECKPOINT, "", &id, text), CTL_OK);
+    assert_int_equal(act(ADMIN_ACTION_RESUME, "", &id), CTL_BUSY);
+    assert_int_equal(act(ADMIN_ACTION_CHECKPOINT, "", &id), CTL_OK);
     rig_until(one->rests == 2, SOON_MS);
     assert_true(one->rest == CTL_REST_CHECKPOINT && strcmp(one->file, "/a/file") == 0);
     client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
@@ -310,20 +284,19 @@ RIG_TEST(test_suspended)
    on: it would be at that one's GPU server. */
 RIG_TEST(test_group_of_another_vm)
 {
-    char text[CTL_MAX_TEXT + 1];
     uint64_t id;
     begin(0);
     suspended();
     struct fake_program *const first = one;
     one = other;
-    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id, text), CTL_OK);
+    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id), CTL_OK);
     rig_until(other->rests == 1, SOON_MS);
     other->server = CLIENT_SUSPENDED;
     client_moved(&b, other, id, CTL_MOVE_MOVED, CTL_OK);
     rig_until(state_of(id) == ADMIN_MOVE_DONE && n1.server_count + n2.server_count == 0, SOON_MS);
     one = first;
     together = true;
-    assert_int_equal(act(ADMIN_ACTION_RESUME, "n2", &id, text), CTL_OK);
+    assert_int_equal(act(ADMIN_ACTION_RESUME, "n2", &id), CTL_OK);
     together = false;
     assert_int_equal(client_meets(&b, other, id, other->key), CTL_NOT_FOUND);
     assert_int_equal(client_meets(&b, other, id, 0), CTL_NOT_FOUND);
@@ -337,10 +310,9 @@ RIG_TEST(test_group_of_another_vm)
 /* The manager was killed when the library had left its server, and nobody had said so. */
 RIG_TEST(test_suspended_meanwhile)
 {
-    char text[CTL_MAX_TEXT + 1];
     uint64_t id;
     begin(0);
-    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id, text), CTL_OK);
+    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id), CTL_OK);
     rig_until(one->rests == 1, SOON_MS);
     rig_signal(SIGKILL);
     one->server = CLIENT_SUSPENDED;
@@ -355,53 +327,45 @@ RIG_TEST(test_suspended_meanwhile)
 
 RIG_TEST(test_release_before_suspends_nothing)
 {
-    char text[CTL_MAX_TEXT + 1];
     uint64_t id;
     begin(0);
     client_close(&a);
     a.minor = 7;
     client_open(&a);
     rig_until(a.registered, SOON_MS);
-    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id, text), CTL_NOT_SUPPORTED);
-    assert_true(strstr(text, "vm-a") && strstr(text, "earlier release"));
+    assert_int_equal(act(ADMIN_ACTION_SUSPEND, "", &id), CTL_NOT_SUPPORTED);
+    assert_true(strstr(admin_text, "vm-a") && strstr(admin_text, "earlier release"));
     assert_int_equal(one->rests, 0);
     ordered();                          /* it moves programs */
 }
 
 /* ---- files ---- */
 
-static ctl_code save(admin_move_action action, const char *file, const char *base, char text[CTL_MAX_TEXT + 1])
+static ctl_code save(admin_move_action action, const char *file, const char *base)
 {
     admin_save_args args = { { .prog = one->id, .vm = (char *)"", .to = (char *)"", .action = action,
                                .file = (char *)(uintptr_t)file }, (char *)(uintptr_t)base };
-    admin_move_result result;
-    admin_call(ADMIN_SAVE, &args, &result);
-    ctl_code code = result.status.code;
-    snprintf(text, CTL_MAX_TEXT + 1, "%s", result.status.text);
-    protocol_free((xdrproc_t)xdr_admin_move_result, &result);
-    return code;
+    return admin_code(ADMIN_SAVE, &args);
 }
 
 RIG_TEST(test_files_are_ordered)
 {
-    char text[CTL_MAX_TEXT + 1];
     begin(0);
-    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "relative", "", text), CTL_INVALID);
-    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "relative", text), CTL_INVALID);
-    assert_int_equal(save(ADMIN_ACTION_SUSPEND, "/new", "/base", text), CTL_INVALID);
-    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "/base", text), CTL_OK);
+    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "relative", ""), CTL_INVALID);
+    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "relative"), CTL_INVALID);
+    assert_int_equal(save(ADMIN_ACTION_SUSPEND, "/new", "/base"), CTL_INVALID);
+    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "/base"), CTL_OK);
     rig_until(one->rests == 1, SOON_MS);
     assert_true(one->rest == CTL_REST_CHECKPOINT && strcmp(one->file, "/new") == 0 && strcmp(one->base, "/base") == 0);
-    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "", text), CTL_BUSY);
+    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", ""), CTL_BUSY);
 }
 
 /* The manager was killed while the library was suspended into a file, of which the next one knows nothing: it learns
    of it when the program has been named already. What is said of moves otherwise changes nothing. */
 RIG_TEST(test_suspended_unknown)
 {
-    char text[CTL_MAX_TEXT + 1];
     begin(0);
-    assert_int_equal(save(ADMIN_ACTION_SUSPEND, "/new", "", text), CTL_OK);
+    assert_int_equal(save(ADMIN_ACTION_SUSPEND, "/new", ""), CTL_OK);
     rig_until(one->rests == 1, SOON_MS);
     rig_signal(SIGKILL);
     rig_start();
@@ -415,24 +379,23 @@ RIG_TEST(test_suspended_unknown)
     assert_booked(4);
     assert_false(one->lost);
     client_moved(&a, one, one->move, CTL_MOVE_MOVED, CTL_OK); /* twice */
-    assert_int_equal(save(ADMIN_ACTION_RESUME, "", "", text), CTL_OK);
+    assert_int_equal(save(ADMIN_ACTION_RESUME, "", ""), CTL_OK);
     rig_until(one->move_orders == 1, SOON_MS);
 }
 
 RIG_TEST(test_client_managers_of_a_release_before)
 {
-    char text[CTL_MAX_TEXT + 1];
     begin(0);
     client_close(&a);
     a.minor = 8;
     client_open(&a);
     rig_until(a.registered, SOON_MS);
-    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "/base", text), CTL_NOT_SUPPORTED);
-    assert_true(strstr(text, "vm-a") && strstr(text, "checkpoints of changes"));
-    assert_int_equal(save(ADMIN_ACTION_SUSPEND, "/new", "", text), CTL_NOT_SUPPORTED);
-    assert_true(strstr(text, "vm-a") && strstr(text, "file for a suspended program"));
+    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "/base"), CTL_NOT_SUPPORTED);
+    assert_true(strstr(admin_text, "vm-a") && strstr(admin_text, "checkpoints of changes"));
+    assert_int_equal(save(ADMIN_ACTION_SUSPEND, "/new", ""), CTL_NOT_SUPPORTED);
+    assert_true(strstr(admin_text, "vm-a") && strstr(admin_text, "file for a suspended program"));
     assert_int_equal(one->rests, 0);
-    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", "", text), CTL_OK);    /* as before */
+    assert_int_equal(save(ADMIN_ACTION_CHECKPOINT, "/new", ""), CTL_OK);    /* as before */
     rig_until(one->rests == 1, SOON_MS);
     assert_true(one->rest == CTL_REST_CHECKPOINT && strcmp(one->file, "/new") == 0 && !*one->base);
 }
@@ -462,8 +425,6 @@ static void thaw(uint64_t key, uint64_t id, uint64_t server)
 
 RIG_TEST(test_thawed)
 {
-    char text[CTL_MAX_TEXT + 1];
-    admin_move_result result;
     begin(0);
     const unsigned before = admin_status().programs;
     thaw(4711, 0, 1);                                   /* it has a server */
@@ -480,11 +441,8 @@ RIG_TEST(test_thawed)
     assert_int_equal(admin_status().programs, before + 1);
     admin_move_args args = { .prog = id, .vm = (char *)"", .to = (char *)"", .action = ADMIN_ACTION_SUSPEND,
                              .file = (char *)"" };
-    admin_call(ADMIN_MOVE, &args, &result);
-    snprintf(text, sizeof text, "%s", result.status.text);
-    assert_int_equal(result.status.code, CTL_BUSY);
-    assert_non_null(strstr(text, "is suspended"));
-    protocol_free((xdrproc_t)xdr_admin_move_result, &result);
+    assert_int_equal(admin_code(ADMIN_MOVE, &args), CTL_BUSY);
+    assert_non_null(strstr(admin_text, "is suspended"));
 }
 
 /* ---- on one node ---- */
@@ -500,29 +458,22 @@ static void begin_alone(bool software, uint32_t sms)
     rig_until(one->running, SOON_MS);
 }
 
-static ctl_code move_fresh(uint64_t id, const char *to, uint64_t *number, char text[CTL_MAX_TEXT + 1])
+static ctl_code move_fresh(uint64_t id, const char *to, uint64_t *number)
 {
     admin_move_args args = { .prog = id, .vm = (char *)"", .to = (char *)(uintptr_t)to, .action = ADMIN_ACTION_MOVE,
                              .fresh = 1 };
-    admin_move_result result;
-    admin_call(ADMIN_MOVE, &args, &result);
-    ctl_code code = result.status.code;
-    *number = result.move;
-    snprintf(text, CTL_MAX_TEXT + 1, "%s", result.status.text);
-    protocol_free((xdrproc_t)xdr_admin_move_result, &result);
-    return code;
+    return admin_move(ADMIN_MOVE, &args, number);
 }
 
 /* Its node connects the two servers before the program hears of the move; whatever the node says, or does not say, the
    program moves. */
 RIG_TEST(test_bridge)
 {
-    char text[CTL_MAX_TEXT + 1];
     uint64_t id, from;
     begin_alone(false, 4);
     from = one->server;
     n1.bridge = CTL_WAITING;
-    assert_int_equal(move("n1:1", &id, text), CTL_OK);
+    assert_int_equal(move("n1:1", &id), CTL_OK);
     rig_until(n1.bridges == 1, SOON_MS);
     assert_true(n1.bridged.prog == one->id && n1.bridged.source == from && n1.bridged.target != from);
     rig_run_ms(200);
@@ -535,13 +486,13 @@ RIG_TEST(test_bridge)
     client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_NOT_SUPPORTED);
     rig_until(state_of(id) == ADMIN_MOVE_FAILED && admin_status().sms_used == 4, SOON_MS);
     /* It says nothing. */
-    assert_int_equal(move("n1:1", &id, text), CTL_OK);
+    assert_int_equal(move("n1:1", &id), CTL_OK);
     rig_until(one->move_orders == 2, SOON_MS);
     assert_int_equal(n1.bridges, 2);
     client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_NOT_SUPPORTED);
     rig_until(state_of(id) == ADMIN_MOVE_FAILED && admin_status().sms_used == 4, SOON_MS);
     /* Called off meanwhile. */
-    assert_int_equal(move("n1:1", &id, text), CTL_OK);
+    assert_int_equal(move("n1:1", &id), CTL_OK);
     rig_until(n1.bridges == 3, SOON_MS);
     cancel(id);
     node_answer(&n1, n1.held_order, CTL_OK);
@@ -555,7 +506,7 @@ RIG_TEST(test_bridge)
     n1.registered = false;
     node_reopen(&n1);
     rig_until(n1.registered, SOON_MS);
-    assert_int_equal(move("n1:1", &id, text), CTL_OK);
+    assert_int_equal(move("n1:1", &id), CTL_OK);
     rig_until(one->move_orders == 3, SOON_MS);
     assert_int_equal(n1.bridges, 3);
     client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
@@ -573,10 +524,9 @@ static void says(uint64_t id, ctl_move_phase phase)
 /* A connection of two servers ends with the try for which it was made. */
 RIG_TEST(test_bridge_for_each_try)
 {
-    char text[CTL_MAX_TEXT + 1];
     uint64_t id;
     begin_alone(false, 4);
-    assert_int_equal(move("n1:1", &id, text), CTL_OK);
+    assert_int_equal(move("n1:1", &id), CTL_OK);
     rig_until(one->move_orders == 1, SOON_MS);
     assert_int_equal(n1.bridges, 1);
     client_moved(&a, one, id, CTL_MOVE_TAKEN, CTL_OK);
@@ -613,12 +563,11 @@ RIG_TEST(test_bridge_for_each_try)
 /* Between two nodes that of the old server connects it to the new one, where that can be reached over a network. */
 RIG_TEST(test_dial)
 {
-    char text[CTL_MAX_TEXT + 1];
     uint64_t id;
     begin(0);
     const uint64_t from = one->server;
     n1.bridge = CTL_WAITING;
-    assert_int_equal(move("n2", &id, text), CTL_OK);
+    assert_int_equal(move("n2", &id), CTL_OK);
     rig_until(n1.dials == 1, SOON_MS);
     assert_true(n1.bridged.prog == one->id && n1.bridged.source == from && n1.bridged.target != from);
     assert_true(strncmp(n1.dialled, "tcp://", 6) == 0 && n1.bridges + n2.bridges + n2.dials == 0);
@@ -629,7 +578,7 @@ RIG_TEST(test_dial)
     client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_NOT_SUPPORTED);
     rig_until(state_of(id) == ADMIN_MOVE_FAILED, SOON_MS);
     /* It says nothing. */
-    assert_int_equal(move("n2", &id, text), CTL_OK);
+    assert_int_equal(move("n2", &id), CTL_OK);
     rig_until(one->move_orders == 2, SOON_MS);
     assert_int_equal(n1.dials, 2);
     client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_NOT_SUPPORTED);
@@ -640,7 +589,7 @@ RIG_TEST(test_dial)
     n1.registered = false;
     node_reopen(&n1);
     rig_until(n1.registered, SOON_MS);
-    assert_int_equal(move("n2", &id, text), CTL_OK);
+    assert_int_equal(move("n2", &id), CTL_OK);
     rig_until(one->move_orders == 3, SOON_MS);
     assert_int_equal(n1.dials, 2);
     client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
@@ -650,11 +599,10 @@ RIG_TEST(test_dial)
 /* On the software GPU a server and the fresh one in its place count once; elsewhere there must be room for both. */
 RIG_TEST(test_fresh)
 {
-    char text[CTL_MAX_TEXT + 1];
     uint64_t id;
     begin_alone(true, 12);
-    assert_int_equal(move_fresh(one->id, "n7", &id, text), CTL_NOT_FOUND);
-    assert_int_equal(move_fresh(one->id, "n1:0", &id, text), CTL_OK);
+    assert_int_equal(move_fresh(one->id, "n7", &id), CTL_NOT_FOUND);
+    assert_int_equal(move_fresh(one->id, "n1:0", &id), CTL_OK);
     rig_until(one->move_orders == 1 && n1.server_count == 2, SOON_MS);
     assert_int_equal(admin_status().sms_used, 12);
     assert_true(admin_status().memory_used == 5 * GIB);
@@ -666,7 +614,7 @@ RIG_TEST(test_fresh)
     rig_until(state_of(id) == ADMIN_MOVE_FAILED && n1.server_count == 2 && admin_status().servers == 2, SOON_MS);
     assert_booked(16);
     one->move_orders = 0;
-    assert_int_equal(move_fresh(one->id, "", &id, text), CTL_OK);
+    assert_int_equal(move_fresh(one->id, "", &id), CTL_OK);
     rig_until(one->move_orders == 1 && n1.server_count == 3, SOON_MS);
     assert_int_equal(admin_status().sms_used, 16);
     client_moved(&a, one, id, CTL_MOVE_MOVED, CTL_OK);
@@ -679,9 +627,9 @@ RIG_TEST(test_fresh)
     rig_until(admin_status().programs == 0, SOON_MS);
     rig_destroy();
     begin_alone(false, 12);
-    assert_int_equal(move_fresh(one->id, "n1:1", &id, text), CTL_INVALID);
-    assert_int_equal(move_fresh(one->id, "", &id, text), CTL_NO_ROOM);
-    assert_non_null(strstr(text, "does not take 12 SMs"));
+    assert_int_equal(move_fresh(one->id, "n1:1", &id), CTL_INVALID);
+    assert_int_equal(move_fresh(one->id, "", &id), CTL_NO_ROOM);
+    assert_non_null(strstr(admin_text, "does not take 12 SMs"));
     assert_booked(12);
 }
 

@@ -49,15 +49,20 @@ static void fill(const struct fake_node *node, const struct fake_server *server,
     };
 }
 
+static void say(struct fake_node *node, node_report_body *body)
+{
+    const node_report_args args = { { 1, body } };
+    link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
+}
+
 void node_report(struct fake_node *node, const struct fake_server *server)
 {
     struct filled filled = { .uri = "" };
     node_report_body body = { .kind = NODE_REPORT_SERVER };
-    node_report_args args = { { 1, &body } };
     fill(node, server, &filled);
     body.node_report_body_u.server = filled.report;
     if (!node->mute)
-        link_call(node->link, NODE_REPORT, &args, 10000, NULL, NULL, NULL);
+        say(node, &body);
 }
 
 /* What this node would see of over-commitment. */
@@ -130,25 +135,22 @@ static void do_stop(struct fake_node *node, uint64_t id)
 void node_report_share(struct fake_node *node, const struct fake_server *server)
 {
     node_report_body body = { .kind = NODE_REPORT_SHARE };
-    node_report_args args = { { 1, &body } };
     body.node_report_body_u.share = (node_share){ server->id, server->sms, server->memory };
-    link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
+    say(node, &body);
 }
 
 void node_say_left(struct fake_node *node, uint64_t server, uint64_t program, int64_t ended)
 {
     node_report_body body = { .kind = NODE_REPORT_LEFT };
-    node_report_args args = { { 1, &body } };
     body.node_report_body_u.left = (node_left){ server, program, ended, 0 };
     if (!node->mute && (!node->minor || node->minor >= NODE_MINOR_USAGE))
-        link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
+        say(node, &body);
 }
 
 static void do_resize(struct fake_node *node, uint64_t number, const node_resize *order)
 {
     struct fake_server *server = node_server(node, order->server);
     node_report_body body = { .kind = NODE_REPORT_ORDER };
-    node_report_args args = { { 1, &body } };
     node->resizes++;
     node->held_order = number;
     if (!server || node->resize == CTL_WAITING)
@@ -159,28 +161,26 @@ static void do_resize(struct fake_node *node, uint64_t number, const node_resize
         node_report_share(node, server);
     }
     body.node_report_body_u.done = (node_order_done){ number, { node->resize, (char *)"as the test says" } };
-    link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
+    say(node, &body);
 }
 
 void node_answer(struct fake_node *node, uint64_t number, ctl_code code)
 {
     node_report_body body = { .kind = NODE_REPORT_ORDER };
-    node_report_args args = { { 1, &body } };
     body.node_report_body_u.done = (node_order_done){ number, { code, (char *)"" } };
-    link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
+    say(node, &body);
 }
 
 void node_say_log(struct fake_node *node, uint64_t number, ctl_code code)
 {
     static char text[] = "said by n1\n";
     node_report_body body = { .kind = NODE_REPORT_LOG };
-    node_report_args args = { { 1, &body } };
     body.node_report_body_u.log = (node_log){
         .number = number,
         .status = { code, (char *)"as the test says" },
         .piece = { .file = 7, .from = 5, .size = 5 + sizeof text - 1, .text = { sizeof text - 1, text } },
     };
-    link_call(node->link, NODE_REPORT, &args, CTL_CALL_SECONDS * 1000, NULL, NULL, NULL);
+    say(node, &body);
 }
 
 static void do_log(struct fake_node *node, uint64_t number, const ctl_log_wish *wish)
@@ -609,16 +609,11 @@ void client_create(struct fake_client *client, const char *vm, unsigned sms, uin
     rig_until(client->registered, 10000);
 }
 
-ctl_code vm_set(admin_vm vm, unsigned set, char text[CTL_MAX_TEXT + 1])
+ctl_code vm_set(admin_vm vm, unsigned set)
 {
     admin_vm_set_args args = { .vm = vm, .set = set };
-    admin_vm_add_result result;
     args.vm.address = args.vm.host = (char *)"";
-    admin_call(ADMIN_VM_SET, &args, &result);
-    ctl_code code = result.status.code;
-    snprintf(text, CTL_MAX_TEXT + 1, "%s", result.status.text);
-    protocol_free((xdrproc_t)xdr_admin_vm_add_result, &result);
-    return code;
+    return admin_code(ADMIN_VM_SET, &args);
 }
 
 void client_close(struct fake_client *client)

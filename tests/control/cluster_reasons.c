@@ -124,12 +124,9 @@ TEST(test_moved)
 {
     struct fake_program *one = begin();
     admin_move_args args = { .prog = one->id, .vm = (char *)"", .to = (char *)"n2", .file = (char *)"" };
-    admin_move_result result;
+    uint64_t move;
     char why[128];
-    admin_call(ADMIN_MOVE, &args, &result);
-    assert_int_equal(result.status.code, CTL_OK);
-    uint64_t move = result.move;
-    protocol_free((xdrproc_t)xdr_admin_move_result, &result);
+    assert_int_equal(admin_move(ADMIN_MOVE, &args, &move), CTL_OK);
     rig_until(one->move_orders == 1, SOON_MS);
     snprintf(why, sizeof why, "moved: to GPU server %llu of node n2", (unsigned long long)one->target);
     client_moved(&a, one, move, CTL_MOVE_TAKEN, CTL_OK);
@@ -155,11 +152,8 @@ TEST(test_a_share_in_the_audit_trail)
 {
     struct fake_program *one = begin();
     admin_resize_args args = { .vm = (char *)"vm-a", .kind = ADMIN_CHANGE_SET, .sms = 6, .memory = GIB / 2 };
-    ctl_plain_result result;
     assert_true(one->running);
-    admin_call(ADMIN_RESIZE, &args, &result);
-    assert_int_equal(result.status.code, CTL_OK);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    assert_int_equal(admin_code(ADMIN_RESIZE, &args), CTL_OK);
     assert_true(audited("server-resized", "\"before\":\"4 SMs, 1024 MiB\",\"after\":\"6 SMs, 512 MiB\""));
     finish();
 }

@@ -36,15 +36,10 @@ static void begin(uint32_t minor)
     assert_true(n1.server_count == 1 && n2.server_count == 1);
 }
 
-static ctl_code resize(admin_change_kind kind, unsigned sms, uint64_t memory, char text[CTL_MAX_TEXT + 1])
+static ctl_code resize(admin_change_kind kind, unsigned sms, uint64_t memory)
 {
     admin_resize_args args = { .vm = (char *)"vm-a", .kind = kind, .sms = sms, .memory = memory };
-    ctl_plain_result result;
-    admin_call(ADMIN_RESIZE, &args, &result);
-    ctl_code code = result.status.code;
-    snprintf(text, CTL_MAX_TEXT + 1, "%s", result.status.text);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
-    return code;
+    return admin_code(ADMIN_RESIZE, &args);
 }
 
 /* What is booked of all GPUs together. */
@@ -57,27 +52,26 @@ static void assert_booked(unsigned sms, uint64_t memory)
 
 RIG_TEST(test_all_or_none)
 {
-    char text[CTL_MAX_TEXT + 1];
     begin(0);
     assert_booked(8, 4 * GIB);
-    assert_int_equal(resize(ADMIN_CHANGE_SET, 6, 3 * GIB, text), CTL_OK);
-    assert_non_null(strstr(text, "has 6 SMs and 3072 MiB"));
+    assert_int_equal(resize(ADMIN_CHANGE_SET, 6, 3 * GIB), CTL_OK);
+    assert_non_null(strstr(admin_text, "has 6 SMs and 3072 MiB"));
     assert_booked(12, 6 * GIB);
-    assert_int_equal(resize(ADMIN_CHANGE_DECREASE, 1, GIB, text), CTL_OK);
+    assert_int_equal(resize(ADMIN_CHANGE_DECREASE, 1, GIB), CTL_OK);
     assert_booked(10, 4 * GIB);
     assert_int_equal(n1.servers[0].sms, 5);
     /* One refuses: the other one gets its old share back. */
     n2.resize = CTL_NO_ROOM;
     int before = n1.resizes;
-    assert_int_equal(resize(ADMIN_CHANGE_SET, 8, GIB, text), CTL_NO_ROOM);
-    assert_non_null(strstr(text, "as the test says"));
+    assert_int_equal(resize(ADMIN_CHANGE_SET, 8, GIB), CTL_NO_ROOM);
+    assert_non_null(strstr(admin_text, "as the test says"));
     assert_int_equal(n1.resizes, before + 2);
     assert_int_equal(n1.servers[0].sms, 5);
     assert_booked(10, 4 * GIB);
     /* What does not fit is refused before anything is ordered. */
     before = n1.resizes + n2.resizes;
-    assert_int_equal(resize(ADMIN_CHANGE_INCREASE, 12, 0, text), CTL_NO_ROOM);
-    assert_int_equal(resize(ADMIN_CHANGE_DECREASE, 5, 0, text), CTL_INVALID);
+    assert_int_equal(resize(ADMIN_CHANGE_INCREASE, 12, 0), CTL_NO_ROOM);
+    assert_int_equal(resize(ADMIN_CHANGE_DECREASE, 5, 0), CTL_INVALID);
     assert_int_equal(n1.resizes + n2.resizes, before);
     assert_booked(10, 4 * GIB);
 }
@@ -85,10 +79,9 @@ RIG_TEST(test_all_or_none)
 /* The larger share stays booked until the node says what holds. */
 RIG_TEST(test_silent_node)
 {
-    char text[CTL_MAX_TEXT + 1];
     begin(0);
     n2.resize = CTL_WAITING;
-    assert_int_equal(resize(ADMIN_CHANGE_SET, 2, 3 * GIB, text), CTL_UNKNOWN);
+    assert_int_equal(resize(ADMIN_CHANGE_SET, 2, 3 * GIB), CTL_UNKNOWN);
     assert_int_equal(n1.servers[0].sms, 4); /* put back */
     assert_booked(8, 5 * GIB);
     n2.servers[0].sms = 2;
@@ -143,11 +136,10 @@ RIG_TEST(test_node_begins_anew)
 
 RIG_TEST(test_earlier_release)
 {
-    char text[CTL_MAX_TEXT + 1];
     begin(5);
-    assert_int_equal(resize(ADMIN_CHANGE_SET, 3, 0, text), CTL_NOT_SUPPORTED);
-    assert_non_null(strstr(text, "n2"));
-    assert_non_null(strstr(text, "earlier release"));
+    assert_int_equal(resize(ADMIN_CHANGE_SET, 3, 0), CTL_NOT_SUPPORTED);
+    assert_non_null(strstr(admin_text, "n2"));
+    assert_non_null(strstr(admin_text, "earlier release"));
     assert_int_equal(n1.resizes + n2.resizes, 0);
     assert_booked(8, 4 * GIB);
 }

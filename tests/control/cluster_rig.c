@@ -195,6 +195,42 @@ void admin_call(uint32_t procedure, const void *args, void *result)
     fail_msg("calling the manager: %s", error);
 }
 
+admin_move_row move_row(uint64_t id)
+{
+    admin_numbered_page page = { .after = id - 1, .vm = (char *)"", .node = (char *)"" };
+    admin_moves_result result;
+    admin_call(ADMIN_MOVES, &page, &result);
+    assert_true(result.moves.moves_len > 0 && result.moves.moves_val[0].id == id);
+    admin_move_row row = result.moves.moves_val[0];
+    protocol_free((xdrproc_t)xdr_admin_moves_result, &result);
+    return row;
+}
+
+char admin_text[CTL_MAX_TEXT + 1];
+
+ctl_code admin_code(uint32_t procedure, const void *args)
+{
+    const struct protocol_procedure *of = protocol_procedure(procedure);
+    ctl_status *status = calloc(1, of->result_size);
+    admin_call(procedure, args, status);
+    const ctl_code code = status->code;
+    snprintf(admin_text, sizeof admin_text, "%s", status->text);
+    protocol_free(of->result, status);
+    free(status);
+    return code;
+}
+
+ctl_code admin_move(uint32_t procedure, const void *args, uint64_t *number)
+{
+    admin_move_result result;
+    admin_call(procedure, args, &result);
+    const ctl_code code = result.status.code;
+    *number = result.move;
+    snprintf(admin_text, sizeof admin_text, "%s", result.status.text);
+    protocol_free((xdrproc_t)xdr_admin_move_result, &result);
+    return code;
+}
+
 admin_status_result admin_status(void)
 {
     admin_status_result result;

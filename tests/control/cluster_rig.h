@@ -147,8 +147,8 @@ struct fake_client {
 void client_create(struct fake_client *, const char *vm, unsigned sms, uint64_t memory, unsigned sharing, bool grouping,
                    const char *host);
 void client_open(struct fake_client *);
-/* Changes the entitlement: the members that `set` names. */
-ctl_code vm_set(admin_vm, unsigned set, char text[CTL_MAX_TEXT + 1]);
+/* Changes the entitlement: the members that `set` names. As admin_code. */
+ctl_code vm_set(admin_vm, unsigned set);
 void client_close(struct fake_client *);                            /* the connection ends; its programs go on */
 struct fake_program *client_run(struct fake_client *, client_wait); /* asks for a server; does not wait for it */
 void client_renew(struct fake_client *, struct fake_program *);     /* a new ticket; does not wait for it */
@@ -169,7 +169,13 @@ const client_event *client_event_next(const client_events_result *, u_int *at, u
 
 /* The procedure's result, checked to have come; to be freed with protocol_free. */
 void admin_call(uint32_t procedure, const void *args, void *result);
+/* The code of a result that begins with a ctl_status, and of which nothing else is wanted; admin_text: what it says. */
+ctl_code admin_code(uint32_t procedure, const void *args);
+/* Likewise of ADMIN_MOVE and ADMIN_SAVE. *number: of the move, if the code is CTL_OK. */
+ctl_code admin_move(uint32_t procedure, const void *args, uint64_t *number);
+extern char admin_text[CTL_MAX_TEXT + 1];
 admin_status_result admin_status(void); /* numbers only */
+admin_move_row move_row(uint64_t id); /* numbers only */
 unsigned admin_count_events(const char *kind);
 /* The books: for each GPU of each node the sum over its servers is what is booked, within what there is. Ends with a
    failed test where not. Returns the number of servers. */

@@ -29,10 +29,7 @@ static ctl_gpu_state gpu_state(const char *node, char text[CTL_MAX_TEXT + 1])
 static void node_action(const char *name, admin_node_action action)
 {
     admin_node_args args = { .name = (char *)(uintptr_t)name, .action = action, .reason = (char *)"" };
-    ctl_plain_result result;
-    admin_call(ADMIN_NODE, &args, &result);
-    assert_int_equal(result.status.code, CTL_OK);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    assert_int_equal(admin_code(ADMIN_NODE, &args), CTL_OK);
 }
 
 /* Each VM has a GPU for itself; first-fit begins with n1. */

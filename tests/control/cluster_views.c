@@ -329,12 +329,8 @@ static uint64_t calls_of(const char *vm)
 static void report_calls(uint64_t server, uint64_t epoch, uint64_t calls)
 {
     node_report_body body = { .kind = NODE_REPORT_USAGE };
-    const node_report_args args = { { 1, &body } };
     body.node_report_body_u.usage = (node_usage){ .server = server, .epoch = epoch, .figures = { .calls = calls } };
-    ctl_plain_result result;
-    char error[CONTROL_ERROR_SIZE];
-    assert_int_equal(link_call_wait(n1.link, NODE_REPORT, &args, 5000, &result, error), 0);
-    protocol_free((xdrproc_t)xdr_ctl_plain_result, &result);
+    report(&body);
 }
 
 /* What the workers of one program have done; a lie, and one that ended, make nothing fall. */
