@@ -52,6 +52,30 @@ static std::vector<int> permutation()
     return list;
 }
 
+enum When { CALLED, DONE };
+
+/* A phase: does it with each object, in the order that is asked for; DONE: and waits for the device. */
+template <class What> static void each(const char *name, When when, What what, double objects = 0)
+{
+    begin();
+    for (int i : permutation())
+        what(i);
+    if (when == DONE)
+        MUST(cudaDeviceSynchronize());
+    end(name, objects);
+}
+
+/* Likewise, in the order of their numbers. */
+template <class What> static void all(const char *name, When when, What what)
+{
+    begin();
+    for (int i = 0; i < n; i++)
+        what(i);
+    if (when == DONE)
+        MUST(cudaDeviceSynchronize());
+    end(name);
+}
+
 /* The stream stands still until release(). */
 static void hold(cudaStream_t in)
 {
@@ -66,6 +90,15 @@ static void release()
     MUST(cudaMemcpyAsync(flag, &one, sizeof one, cudaMemcpyHostToDevice, releasing));
 }
 
+/* A phase: all that waits for release(). */
+static void run(double objects = 0)
+{
+    begin();
+    release();
+    MUST(cudaDeviceSynchronize());
+    end("run", objects);
+}
+
 static int counted()
 {
     int value;
@@ -78,20 +111,11 @@ static int counted()
 static void streams()
 {
     std::vector<cudaStream_t> s(n);
-    begin();
-    for (int i = 0; i < n; i++)
+    all("create", DONE, [&](int i) {
         MUST(cudaStreamCreateWithFlags(&s[i], i % 2 ? cudaStreamNonBlocking : cudaStreamDefault));
-    MUST(cudaDeviceSynchronize());
-    end("create");
-    begin();
-    for (int i : permutation())
-        bump<<<1, 1, 0, s[i]>>>(counter);
-    MUST(cudaDeviceSynchronize());
-    end("launch in each");
-    begin();
-    for (int i : permutation())
-        MUST(cudaStreamSynchronize(s[i]));
-    end("synchronise each");
+    });
+    each("launch in each", DONE, [&](int i) { bump<<<1, 1, 0, s[i]>>>(counter); });
+    each("synchronise each", CALLED, [&](int i) { MUST(cudaStreamSynchronize(s[i])); });
     begin();
     for (int i = 0; i < 1000; i++)
         bump<<<1, 1>>>(counter);
@@ -112,11 +136,7 @@ static void streams()
         MUST(cudaDeviceSynchronize());
     }
     end("1000 allocations beside them", 1000);
-    begin();
-    for (int i : permutation())
-        MUST(cudaStreamDestroy(s[i]));
-    MUST(cudaDeviceSynchronize());
-    end("destroy");
+    each("destroy", DONE, [&](int i) { MUST(cudaStreamDestroy(s[i])); });
     HOLDS(counted() == n + 2000);
 }
 
@@ -187,24 +207,13 @@ static void busy_streams()
     MUST(cudaEventCreateWithFlags(&go, cudaEventDisableTiming));
     hold(holding);
     MUST(cudaEventRecord(go, holding));
-    begin();
-    for (int i : permutation()) {
+    each("wait and launch in each", CALLED, [&](int i) {
         MUST(cudaStreamWaitEvent(s[i], go, 0));
         bump<<<1, 1, 0, s[i]>>>(counter);
-    }
-    end("wait and launch in each");
-    begin();
-    for (int i : permutation())
-        GIVES(cudaErrorNotReady, cudaStreamQuery(s[i]));
-    end("query each");
-    begin();
-    for (int i : permutation())
-        MUST(cudaStreamDestroy(s[i]));
-    end("destroy");
-    begin();
-    release();
-    MUST(cudaDeviceSynchronize());
-    end("run");
+    });
+    each("query each", CALLED, [&](int i) { GIVES(cudaErrorNotReady, cudaStreamQuery(s[i])); });
+    each("destroy", CALLED, [&](int i) { MUST(cudaStreamDestroy(s[i])); });
+    run();
     HOLDS(counted() == n);
     MUST(cudaEventDestroy(go));
 }
@@ -212,25 +221,10 @@ static void busy_streams()
 static void events()
 {
     std::vector<cudaEvent_t> e(n);
-    begin();
-    for (int i = 0; i < n; i++)
-        MUST(cudaEventCreateWithFlags(&e[i], i % 2 ? cudaEventDisableTiming : 0));
-    MUST(cudaDeviceSynchronize());
-    end("create");
-    begin();
-    for (int i : permutation())
-        MUST(cudaEventRecord(e[i], holding));
-    MUST(cudaDeviceSynchronize());
-    end("record");
-    begin();
-    for (int i : permutation())
-        MUST(cudaEventSynchronize(e[i]));
-    end("synchronise");
-    begin();
-    for (int i : permutation())
-        MUST(cudaEventDestroy(e[i]));
-    MUST(cudaDeviceSynchronize());
-    end("destroy");
+    all("create", DONE, [&](int i) { MUST(cudaEventCreateWithFlags(&e[i], i % 2 ? cudaEventDisableTiming : 0)); });
+    each("record", DONE, [&](int i) { MUST(cudaEventRecord(e[i], holding)); });
+    each("synchronise", CALLED, [&](int i) { MUST(cudaEventSynchronize(e[i])); });
+    each("destroy", DONE, [&](int i) { MUST(cudaEventDestroy(e[i])); });
 }
 
 /* Recorded behind work that has not ended, asked about, waited for. */
@@ -240,20 +234,12 @@ static void pending_events()
     for (int i = 0; i < n; i++)
         MUST(cudaEventCreateWithFlags(&e[i], cudaEventDisableTiming));
     hold(holding);
-    begin();
-    for (int i = 0; i < n; i++) {
+    all("launch and record", CALLED, [&](int i) {
         bump<<<1, 1, 0, holding>>>(counter);
         MUST(cudaEventRecord(e[i], holding));
-    }
-    end("launch and record");
-    begin();
-    for (int i : permutation())
-        GIVES(cudaErrorNotReady, cudaEventQuery(e[i]));
-    end("query");
-    begin();
-    for (int i : permutation())
-        MUST(cudaStreamWaitEvent(releasing, e[i], 0));
-    end("wait for each");
+    });
+    each("query", CALLED, [&](int i) { GIVES(cudaErrorNotReady, cudaEventQuery(e[i])); });
+    each("wait for each", CALLED, [&](int i) { MUST(cudaStreamWaitEvent(releasing, e[i], 0)); });
     begin();
     MUST(cudaEventDestroy(e[n / 2]));
     cudaStream_t other;
@@ -265,12 +251,10 @@ static void pending_events()
             MUST(cudaEventSynchronize(e[i]));
     MUST(cudaDeviceSynchronize());
     end("run and synchronise each");
-    begin();
-    for (int i : permutation())
+    each("destroy", DONE, [&](int i) {
         if (i != n / 2)
             MUST(cudaEventDestroy(e[i]));
-    MUST(cudaDeviceSynchronize());
-    end("destroy");
+    });
     MUST(cudaStreamDestroy(other));
     HOLDS(counted() == n);
 }
@@ -279,90 +263,57 @@ static void allocations()
 {
     std::vector<void *> p(n);
     size_t sizes[] = {1, 256, 300, 4096, 5000, 20000};
-    begin();
-    for (int i = 0; i < n; i++)
-        MUST(cudaMalloc(&p[i], sizes[i % 6]));
-    end("allocate");
-    begin();
-    for (int i : permutation())
-        MUST(cudaMemsetAsync(p[i], 1, 1, holding));
-    MUST(cudaDeviceSynchronize());
-    end("set each");
+    all("allocate", CALLED, [&](int i) { MUST(cudaMalloc(&p[i], sizes[i % 6])); });
+    each("set each", DONE, [&](int i) { MUST(cudaMemsetAsync(p[i], 1, 1, holding)); });
     begin();
     cudaPointerAttributes attributes;
     for (int i : permutation())
         MUST(cudaPointerGetAttributes(&attributes, p[i]));
     end("ask about each");
-    begin();
-    for (int i : permutation())
+    each("free half", CALLED, [&](int i) {
         if (i % 2) {
             MUST(cudaFree(p[i]));
             p[i] = NULL;
         }
-    end("free half", n / 2);
-    begin();
-    for (int i : permutation())
+    }, n / 2);
+    each("allocate again", CALLED, [&](int i) {
         if (!p[i])
             MUST(cudaMalloc(&p[i], sizes[(i + 3) % 6]));
-    end("allocate again", n / 2);
-    begin();
-    for (int i : permutation())
-        MUST(cudaFree(p[i]));
-    MUST(cudaDeviceSynchronize());
-    end("free");
+    }, n / 2);
+    each("free", DONE, [&](int i) { MUST(cudaFree(p[i])); });
 }
 
 static void pinned()
 {
     std::vector<char *> p(n);
-    begin();
-    for (int i = 0; i < n; i++)
-        MUST(cudaMallocHost((void **)&p[i], i % 8 ? 4096 : 9000));
-    end("allocate");
-    begin();
-    for (int i : permutation()) {
+    all("allocate", CALLED, [&](int i) { MUST(cudaMallocHost((void **)&p[i], i % 8 ? 4096 : 9000)); });
+    each("copy from each", DONE, [&](int i) {
         *p[i] = 1;
         MUST(cudaMemcpyAsync(counter, p[i], 4, cudaMemcpyHostToDevice, holding));
-    }
-    MUST(cudaDeviceSynchronize());
-    end("copy from each");
-    begin();
-    for (int i : permutation())
+    });
+    each("free half", CALLED, [&](int i) {
         if (i % 2) {
             MUST(cudaFreeHost(p[i]));
             p[i] = NULL;
         }
-    end("free half", n / 2);
-    begin();
-    for (int i : permutation())
+    }, n / 2);
+    each("allocate again", CALLED, [&](int i) {
         if (!p[i])
             MUST(cudaMallocHost((void **)&p[i], 8192));
-    end("allocate again", n / 2);
-    begin();
-    for (int i : permutation())
-        MUST(cudaFreeHost(p[i]));
-    end("free");
+    }, n / 2);
+    each("free", CALLED, [&](int i) { MUST(cudaFreeHost(p[i])); });
 }
 
 static void registered()
 {
     const size_t SIZE = 4096;
     char *memory = (char *)aligned_alloc(SIZE, SIZE * n * 2);
-    begin();
-    for (int i : permutation())
-        MUST(cudaHostRegister(memory + 2 * SIZE * i, SIZE, 0));
-    end("register");
-    begin();
-    for (int i : permutation()) {
+    each("register", CALLED, [&](int i) { MUST(cudaHostRegister(memory + 2 * SIZE * i, SIZE, 0)); });
+    each("copy from each", DONE, [&](int i) {
         memory[2 * SIZE * i] = 1;
         MUST(cudaMemcpyAsync(counter, memory + 2 * SIZE * i, 4, cudaMemcpyHostToDevice, holding));
-    }
-    MUST(cudaDeviceSynchronize());
-    end("copy from each");
-    begin();
-    for (int i : permutation())
-        MUST(cudaHostUnregister(memory + 2 * SIZE * i));
-    end("unregister");
+    });
+    each("unregister", CALLED, [&](int i) { MUST(cudaHostUnregister(memory + 2 * SIZE * i)); });
     free(memory);
 }
 
@@ -377,10 +328,7 @@ static void host_functions()
     for (int i = 0; i < n / 2; i++)
         MUST(cudaLaunchHostFunc(holding, host_function, NULL));
     end("queue", n / 2);
-    begin();
-    release();
-    MUST(cudaStreamSynchronize(holding));
-    end("run", n / 2);
+    run(n / 2);
     begin();
     for (int i = 0; i < n / 2; i++)
         MUST(cudaLaunchHostFunc(releasing, host_function, NULL));
@@ -407,10 +355,7 @@ static void host_functions_of_streams()
         MUST(cudaLaunchHostFunc(one, host_function, NULL));
     }
     end("queue", streams);
-    begin();
-    release();
-    MUST(cudaDeviceSynchronize());
-    end("run", streams);
+    run(streams);
     HOLDS(called == streams);
     for (auto one : s)
         MUST(cudaStreamDestroy(one));
@@ -449,28 +394,14 @@ static void modules()
     std::vector<char> keys(n);
     for (int i = 0; i < n; i++)
         code[i] = ptx_head + (".global .u32 v" + std::to_string(i) + ";\n") + ptx_kernel("k");
-    begin();
-    for (int i = 0; i < n; i++) {
+    all("register", CALLED, [&](int i) {
         handles[i] = __cudaRegisterFatBinary((void *)code[i].c_str());
         __cudaRegisterFunction(handles[i], &keys[i], (char *)"k", "k", -1, NULL, NULL, NULL, NULL, NULL);
         __cudaRegisterFatBinaryEnd(handles[i]);
-    }
-    end("register");
-    begin();
-    for (int i : permutation())
-        launch(&keys[i]);
-    MUST(cudaDeviceSynchronize());
-    end("first use");
-    begin();
-    for (int i : permutation())
-        launch(&keys[i]);
-    MUST(cudaDeviceSynchronize());
-    end("second use");
-    begin();
-    for (int i : permutation())
-        __cudaUnregisterFatBinary(handles[i]);
-    MUST(cudaDeviceSynchronize());
-    end("unregister");
+    });
+    each("first use", DONE, [&](int i) { launch(&keys[i]); });
+    each("second use", DONE, [&](int i) { launch(&keys[i]); });
+    each("unregister", DONE, [&](int i) { __cudaUnregisterFatBinary(handles[i]); });
     HOLDS(counted() == 2 * n);
 }
 
@@ -493,11 +424,7 @@ static void kernels()
     launch(&keys[0]);
     MUST(cudaDeviceSynchronize());
     end("load");
-    begin();
-    for (int i : permutation())
-        launch(&keys[i]);
-    MUST(cudaDeviceSynchronize());
-    end("first use");
+    each("first use", DONE, [&](int i) { launch(&keys[i]); });
     begin();
     __cudaUnregisterFatBinary(handle);
     MUST(cudaDeviceSynchronize());
@@ -527,20 +454,17 @@ static void variables()
     launch(&key);
     MUST(cudaDeviceSynchronize());
     end("load");
-    begin();
-    for (int i : permutation()) {
+    each("address of each", CALLED, [&](int i) {
         void *address;
         MUST(cudaGetSymbolAddress(&address, (const void *)&keys[i]));
-    }
-    end("address of each");
-    begin();
-    for (int i : permutation())
+    });
+    each("copy", CALLED, [&](int i) {
         if (i % 16 == 0) {
             int value = -1;
             MUST(cudaMemcpyFromSymbol(&value, (const void *)&keys[i], 4));
             HOLDS(value == i);
         }
-    end("copy", n / 16);
+    }, n / 16);
     begin();
     __cudaUnregisterFatBinary(handle);
     MUST(cudaDeviceSynchronize());
@@ -559,14 +483,12 @@ static void chain()
         MUST(cudaEventCreateWithFlags(&e[i], cudaEventDisableTiming));
     }
     hold(s[0]);
-    begin();
-    for (int i = 0; i < n; i++) {
+    all("queue", CALLED, [&](int i) {
         if (i)
             MUST(cudaStreamWaitEvent(s[i], e[i - 1], 0));
         bump<<<1, 1, 0, s[i]>>>(counter);
         MUST(cudaEventRecord(e[i], s[i]));
-    }
-    end("queue");
+    });
     begin();
     release();
     MUST(cudaEventSynchronize(e[n - 1]));
@@ -599,10 +521,7 @@ static void null_stream_in_turn()
             bump<<<1, 1>>>(counter);
     }
     end("queue", streams);
-    begin();
-    release();
-    MUST(cudaDeviceSynchronize());
-    end("run", streams);
+    run(streams);
     HOLDS(counted() == streams + (streams + 15) / 16);
     for (auto one : s)
         MUST(cudaStreamDestroy(one));
@@ -616,33 +535,21 @@ static void copies_under_way()
     char *device;
     MUST(cudaMalloc((void **)&device, 64ul * n));
     hold(holding);
-    begin();
-    for (int i = 0; i < n; i++)
+    all("queue copies out", CALLED, [&](int i) {
         MUST(cudaMemcpyAsync(host + 64ul * i, device + 64ul * i, 64, cudaMemcpyDeviceToHost, holding));
-    end("queue copies out");
-    begin();
-    release();
-    MUST(cudaStreamSynchronize(holding));
-    end("run");
+    });
+    run();
     hold(holding);
-    begin();
-    for (int i = 0; i < n; i++)
+    all("queue copies in", CALLED, [&](int i) {
         MUST(cudaMemcpyAsync(device + 64ul * i, host + 64ul * i, 64, cudaMemcpyHostToDevice, holding));
-    end("queue copies in");
-    begin();
-    release();
-    MUST(cudaStreamSynchronize(holding));
-    end("run");
+    });
+    run();
     std::vector<char> ordinary(64);
     hold(holding);
-    begin();
-    for (int i = 0; i < n; i++)
+    all("queue copies in from ordinary memory", CALLED, [&](int i) {
         MUST(cudaMemcpyAsync(device + 64ul * i, ordinary.data(), 64, cudaMemcpyHostToDevice, holding));
-    end("queue copies in from ordinary memory");
-    begin();
-    release();
-    MUST(cudaStreamSynchronize(holding));
-    end("run");
+    });
+    run();
     MUST(cudaFreeHost(host));
     MUST(cudaFree(device));
 }
@@ -650,14 +557,8 @@ static void copies_under_way()
 static void launches()
 {
     hold(holding);
-    begin();
-    for (int i = 0; i < n; i++)
-        bump<<<1, 1, 0, holding>>>(counter);
-    end("queue");
-    begin();
-    release();
-    MUST(cudaStreamSynchronize(holding));
-    end("run");
+    all("queue", CALLED, [&](int i) { bump<<<1, 1, 0, holding>>>(counter); });
+    run();
     HOLDS(counted() == n);
 }
 
