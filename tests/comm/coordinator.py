@@ -14,25 +14,14 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import case, need, plan, run_cases  # noqa: E402
+from testlib import GpuServer, case, need, plan, run_cases  # noqa: E402
 
 BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 
 
-class Server:
-    def __init__(self, kind):
-        command = [os.path.join(BIN, "cricket-rpc-server"), "--listen", kind + "://127.0.0.1:0", "--gpu", "software",
-                   "--workers", "1", "--links", kind + "://127.0.0.1:*"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.uri = self.process.stdout.readline().split()[-1]
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
-
-
 def run(kind):
-    servers = [Server(kind) for _ in range(3)]
+    servers = [GpuServer(BIN, kind + "://127.0.0.1:0", more=("--workers", "1", "--links", kind + "://127.0.0.1:*"))
+               for _ in range(3)]
     program = None
     try:
         program = subprocess.Popen([PROGRAM] + [server.uri for server in servers], stdin=subprocess.PIPE,

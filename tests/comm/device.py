@@ -12,7 +12,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import case, need, plan, run_cases  # noqa: E402
+from testlib import GpuServer, case, need, plan, run_cases  # noqa: E402
 
 BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 RANKS = 3
@@ -28,14 +28,9 @@ def ranks(folder, command, **environment):
 
 def served(run):
     with tempfile.TemporaryDirectory(prefix="flyt-device.") as folder:
-        server = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", "tcp://127.0.0.1:0",
-                                   "--links", "tcp://127.0.0.1:*"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                  env={**os.environ, "FLYT_SOFTGPU_DEVICES": str(RANKS)}, text=True)
-        try:
-            run(folder, server.stdout.readline().split()[-1])
-        finally:
-            server.terminate()
-            server.communicate()
+        with GpuServer(BIN, "tcp://127.0.0.1:0", more=("--links", "tcp://127.0.0.1:*"),
+                       FLYT_SOFTGPU_DEVICES=str(RANKS)) as server:
+            run(folder, server.uri)
 
 
 @case

@@ -11,9 +11,9 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import case, free_ports, plan, run_cases  # noqa: E402
+from testlib import GpuServer, case, free_ports, plan, run_cases  # noqa: E402
 
-TOOL, SERVER = (os.path.join(sys.argv[1], name) for name in ("flyt-comm-perf", "cricket-rpc-server"))
+TOOL = os.path.join(sys.argv[1], "flyt-comm-perf")
 
 
 def perf(*options, expect=0, **environment):
@@ -65,20 +65,13 @@ def gpus_of_servers_by_ucx():
     ports = free_ports(2)
     addresses = [f"tcp://127.0.0.1:{port}" for port in ports]
     for transports in (("ucx", "ucx"), ("ucx", "sockets")):
-        servers = [subprocess.Popen([SERVER, "--gpu", "software", "--listen", addresses[i], "--links",
-                                     addresses[1 - i]], stdout=subprocess.PIPE, text=True,
-                                    env={**os.environ, "FLYT_LINK_TRANSPORT": transports[i], "UCX_TLS": "tcp"})
-                   for i in range(2)]
-        try:
-            for server in servers:
-                assert "listening on" in server.stdout.readline()
+        with (GpuServer(sys.argv[1], addresses[0], more=("--links", addresses[1]), UCX_TLS="tcp",
+                        FLYT_LINK_TRANSPORT=transports[0]),
+              GpuServer(sys.argv[1], addresses[1], more=("--links", addresses[0]), UCX_TLS="tcp",
+                        FLYT_LINK_TRANSPORT=transports[1])):
             alike = transports[0] == transports[1]
             done = perf("--gpus", ",".join(addresses), "-s", "3M", "-n", "1", expect=0 if alike else 1)
             assert alike or "one end wants UCX" in done.stderr, done
-        finally:
-            for server in servers:
-                server.terminate()
-                server.communicate()
     return None
 
 

@@ -20,27 +20,16 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from testlib import allowed, comment, ok, plan, result, sanitizer_environment, skip  # noqa: E402
+from testlib import GpuServer, allowed, comment, ok, plan, read, result, sanitizer_environment, skip  # noqa: E402
 
 
-class Server:
+class Server(GpuServer):
     """A cricket-rpc-server of our own, ready when it says where it listens."""
 
     def __init__(self, bindir, transport, gpu, folder, extra_env, also=None, more=()):
         uri = f"{transport}://127.0.0.1:0" if transport in ("tcp", "tls") else f"{transport}://{folder}/server.sock"
-        self.log = open(os.path.join(folder, "server.log"), "w+")
-        self.process = subprocess.Popen([os.path.join(bindir, "cricket-rpc-server"), "--listen", uri, "--gpu", gpu,
-                                         *(["--listen", also] if also else []), *more],
-                                        stdout=subprocess.PIPE, stderr=self.log, text=True,
-                                        env={**os.environ, **extra_env})
-        self.uri = None
-        for line in self.process.stdout:
-            if match := re.search(r"listening on (\S+)", line):
-                self.uri = match.group(1)
-                break
-        if not self.uri:
-            self.log.seek(0)
-            raise RuntimeError(f"the server did not start: {self.log.read()}")
+        super().__init__(bindir, uri, *([also] if also else []), gpu=gpu, more=more, log=f"{folder}/server.log",
+                         **extra_env)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -49,8 +38,7 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = "killed: it did not stop within 10 s of SIGTERM"
-        self.log.seek(0)
-        return status, self.log.read()
+        return status, read(self.log)
 
 
 def expectations(program):

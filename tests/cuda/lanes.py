@@ -28,7 +28,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import e2e  # noqa: E402
-from testlib import comment, ok, plan, skip, soon  # noqa: E402
+from testlib import comment, ok, plan, read, skip, soon  # noqa: E402
 
 PROGRAM, FOREVER = "build/cuda/lanes", "build/cuda/forever"
 SPARES = 2                              # workers that a server keeps ready
@@ -175,8 +175,7 @@ def main():
         program = start(bindir, server.uri, "3:4096", "100000")
         soon(lambda: connections(port) == 4, 20)
         time.sleep(0.2)
-        server.log.seek(0)
-        owner = [line for line in server.log.read().splitlines()
+        owner = [line for line in read(server.log).splitlines()
                  if f" transport={arguments.transport}" in line][-1].split("[")[1].split("]")[0]
         os.kill(int(owner), signal.SIGKILL)
         try:

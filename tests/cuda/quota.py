@@ -10,7 +10,6 @@ shows: quota: modules, stacks and credit are in one ledger; what a killed progra
 import argparse
 import os
 import random
-import re
 import shutil
 import signal
 import struct
@@ -21,7 +20,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import ok, sanitizer_environment, story, until  # noqa: E402
+from testlib import GpuServer, ok, read, sanitizer_environment, story, until  # noqa: E402
 
 MIB = 1 << 20
 PIECE = 2 * MIB
@@ -49,20 +48,15 @@ class Tenant:
         self.folder = tempfile.mkdtemp(prefix="flyt-quota.")
         uri = "tcp://127.0.0.1:0" if transport == "tcp" else f"{transport}://{self.folder}/s"
         self.ledger = Ledger(f"{self.folder}/memory")
-        self.log = open(f"{self.folder}/log", "w+")
-        env = {**os.environ, "FLYT_TENANT_MEMORY": str(memory), "FLYT_TENANT_LEDGER": self.ledger.path,
-               "FLYT_SOFTGPU_MEMORY": str(memory),
-               "FLYT_SOFTGPU_SMS": str(sms), "FLYT_SOFTGPU_DEVICES": "1"}
-        self.process = subprocess.Popen([f"{bindir}/cricket-rpc-server", "--listen", uri, "--gpu", "software"],
-                                        stdout=subprocess.PIPE,
-                                        stderr=self.log, text=True, env=env)
-        self.place = {"FLYT_SERVER": re.search(r"listening on (\S+)", self.process.stdout.readline()).group(1)}
+        self.server = GpuServer(bindir, uri, log=f"{self.folder}/log", FLYT_TENANT_MEMORY=str(memory),
+                                FLYT_TENANT_LEDGER=self.ledger.path, FLYT_SOFTGPU_MEMORY=str(memory),
+                                FLYT_SOFTGPU_SMS=str(sms), FLYT_SOFTGPU_DEVICES="1")
+        self.process = self.server.process
+        self.place = {"FLYT_SERVER": self.server.uri}
 
     def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(20) == 0
-        self.log.seek(0)
-        text = self.log.read()
+        assert self.server.end() == 0
+        text = read(self.server.log)
         assert "Sanitizer" not in text and "runtime error" not in text, text
         shutil.rmtree(self.folder)
 

@@ -22,7 +22,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from testlib import Skip, case, flytctl, need, only_cases, sanitizer_environment, until  # noqa: E402
+from testlib import GpuServer, Skip, case, flytctl, need, only_cases, read, sanitizer_environment, until  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--bin", default="bin")
@@ -36,28 +36,18 @@ def path(name):
     return os.path.join(FOLDER, name)
 
 
-class Server:
+class Server(GpuServer):
     """With the options given, at tls://127.0.0.1 on a free port; .uri as it prints it, .address without what is behind
     the port."""
 
     def __init__(self, *options, listen="tls://127.0.0.1:0"):
-        self.log = open(tempfile.mktemp(dir=FOLDER), "w+")
-        self.process = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--workers", "1", "--listen",
-                                         listen, *options],
-                                        stdout=subprocess.PIPE, stderr=self.log, text=True,
-                                        env={**os.environ, "FLYT_LOG": "info"})
-        self.uri = None
-        for line in self.process.stdout:
-            if match := re.search(r"listening on (\S+)", line):
-                self.uri = match.group(1)
-                break
-        need(self.uri, f"the server did not start: {self.said()}")
+        super().__init__(BIN, listen, more=("--workers", "1", *options), log=tempfile.mktemp(dir=FOLDER),
+                         FLYT_LOG="info")
         self.address = self.uri.split("?")[0]
         self.port = int(self.address.rsplit(":", 1)[1])
 
     def said(self):
-        with open(self.log.name) as log:
-            return log.read()
+        return read(self.log)
 
     def says(self, pattern, seconds=60):
         until(lambda: re.search(pattern, self.said()), lambda: f"the server's log has /{pattern}/:\n{self.said()}",
@@ -78,16 +68,8 @@ class Server:
         with socket.create_connection(("127.0.0.1", self.port), 20) as plain, unchecked().wrap_socket(plain) as tls:
             return hashlib.sha256(tls.getpeercert(True)).hexdigest(), tls.version()
 
-    def __enter__(self):
-        return self
-
     def __exit__(self, *_):
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            status = self.process.wait(15)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise AssertionError("the server did not stop") from None
+        status = self.end()
         need(status == 0, f"the server ended with {status}: {self.said()}")
 
 

@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import Skip, case, cases, only_cases  # noqa: E402
+from testlib import GpuServer, Skip, case, cases, only_cases  # noqa: E402
 
 BIN, FOLDER = (os.path.abspath(path) for path in sys.argv[1:3])
 SUITES = sys.argv[3:]
@@ -105,22 +105,6 @@ def what_they_call_is_the_C_librarys_or_ours():
 
 # ---- other programs ----
 
-class Server:
-    """At an address of this machine, for the time of a `with`."""
-
-    def __init__(self, address):
-        self.process = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", address],
-                                        text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.address = self.process.stdout.readline().split()[-1]
-
-    def __enter__(self):
-        return self.address
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(20)
-
-
 def run(program, server, **variables):
     done = subprocess.run([f"{BIN}/flyt-run", "--server", server, f"{FOLDER}/{program}"], capture_output=True,
                           text=True, timeout=100, env={**os.environ, **variables})
@@ -133,27 +117,27 @@ def good(done):
 
 @case
 def functions_of_the_same_names_are_not_called():
-    with Server("tls://127.0.0.1:0") as address:
-        for server in ("local:software", address):
+    with GpuServer(BIN, "tls://127.0.0.1:0") as there:
+        for server in ("local:software", there.uri):
             good(run("taker", server))
 
 
 @case
 def AddressSanitizer_and_no_leaks():
-    with Server(f"unix://{work}/asan.sock") as address:
-        for server in ("local:software", address):
+    with GpuServer(BIN, f"unix://{work}/asan.sock") as there:
+        for server in ("local:software", there.uri):
             good(run("asan", server))
-        output, messages = run("asan-static", address)
+        output, messages = run("asan-static", there.uri)
         assert output.endswith(PASSED) and not messages, (output, messages)
         # It is to be the first library, and libflyt-nvrtc.so comes before it.
-        good(run("asan", address, FLYT_NVRTC="always"))
+        good(run("asan", there.uri, FLYT_NVRTC="always"))
 
 
 @case
 def ThreadSanitizer_and_no_races():
     """It leaves few addresses to programs: the window is another one."""
-    with Server(f"unix://{work}/tsan.sock") as address:
-        for server in ("local:software", address):
+    with GpuServer(BIN, f"unix://{work}/tsan.sock") as there:
+        for server in ("local:software", there.uri):
             good(run("tsan", server))
 
 
@@ -165,12 +149,12 @@ def limited(gib, server):
 
 @case
 def a_limit_on_addresses():
-    with Server(f"unix://{work}/limit.sock") as address:
-        for server in ("local:software", address):
+    with GpuServer(BIN, f"unix://{work}/limit.sock") as there:
+        for server in ("local:software", there.uri):
             for gib in (24, 400):
                 output, messages = limited(gib, server)
                 assert output.endswith(PASSED) and not messages, (server, gib, output, messages)
-        output, messages = limited(3, address)
+        output, messages = limited(3, there.uri)
         assert "ulimit -v unlimited" in messages and not output.endswith(PASSED), (output, messages)
 
 
@@ -224,8 +208,8 @@ def all_transports(root):
     for program in ("/opt/static", "/opt/shared"):
         output, messages = inside(root, program, "local:software")
         assert output.endswith(PASSED) and not messages, (program, output, messages)
-    with Server("tls://127.0.0.1:0") as address:
-        output, messages = inside(root, "/opt/static", address)
+    with GpuServer(BIN, "tls://127.0.0.1:0") as there:
+        output, messages = inside(root, "/opt/static", there.uri)
         assert output.endswith(PASSED) and not messages, (output, messages)
 
 

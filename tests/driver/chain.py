@@ -8,13 +8,12 @@ So everything that the server does with NVIDIA's driver, and much of libcuda.so.
 FLYT_TEST_CHAIN allows the first server to take Flyt's own library for a driver.
 """
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import plan, result, skip  # noqa: E402
+from testlib import GpuServer, plan, result, skip  # noqa: E402
 
 # Programs that need what Flyt offers only on the software GPU. (graph_random asks, and does without.)
 LEFT_OUT = dict.fromkeys(("conditions", "condition_random"),
@@ -23,19 +22,6 @@ LEFT_OUT["device_graphs"] = "kernels cannot launch graphs on NVIDIA's driver: do
 # The first server takes its window from the one that its own client has, behind which that one's host memory lies.
 LEFT_OUT["pinned_random"] = "kernels reach no pinned memory through two servers"
 BIN = os.path.abspath(sys.argv[1])
-folder = tempfile.mkdtemp(prefix="flyt-chain-")
-
-
-def serve(name, *arguments, **environment):
-    """The server's process and address."""
-    address = f"unix://{folder}/{name}"
-    with open(f"{folder}/{name}.log", "w") as log:
-        server = subprocess.Popen([f"{BIN}/cricket-rpc-server", *arguments, "--listen", address], text=True,
-                                  stdout=subprocess.PIPE, stderr=log, env={**os.environ, **environment})
-    if "listening on" not in server.stdout.readline():
-        with open(f"{folder}/{name}.log") as log:
-            sys.exit(f"the server {name} does not start: {log.read()}")
-    return server, address
 
 
 def run(program, address):
@@ -50,19 +36,16 @@ def run(program, address):
 
 
 def main():
-    second, second_address = serve("second", "--gpu", "software")
-    first, address = serve("first", "--gpu", "nvidia", FLYT_TEST_CHAIN="1", FLYT_SERVER=second_address,
-                           LD_LIBRARY_PATH=f"{BIN}/cudart")
-    for program in sys.argv[2:]:
-        name = os.path.basename(program)
-        if name in LEFT_OUT:
-            skip(name, LEFT_OUT[name])
-        else:
-            result(name, run(program, address))
-    for server in (first, second):
-        server.terminate()
-        server.wait(20)
-    shutil.rmtree(folder, ignore_errors=True)
+    with (tempfile.TemporaryDirectory(prefix="flyt-chain-") as folder,
+          GpuServer(BIN, f"unix://{folder}/second", log=f"{folder}/second.log") as second,
+          GpuServer(BIN, f"unix://{folder}/first", gpu="nvidia", log=f"{folder}/first.log", FLYT_TEST_CHAIN="1",
+                    FLYT_SERVER=second.uri, LD_LIBRARY_PATH=f"{BIN}/cudart") as first):
+        for program in sys.argv[2:]:
+            name = os.path.basename(program)
+            if name in LEFT_OUT:
+                skip(name, LEFT_OUT[name])
+            else:
+                result(name, run(program, first.uri))
     return plan()
 
 

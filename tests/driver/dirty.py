@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import ok, plan  # noqa: E402
+from testlib import GpuServer, ok, plan  # noqa: E402
 
 BIN, PROGRAM = (os.path.abspath(argument) for argument in sys.argv[1:3])
 folder = tempfile.mkdtemp(prefix="flyt-dirty-")
@@ -50,16 +50,9 @@ print("handle", size - back.raw.count(0), "alloc %.1f ms" % (1000 * cost))
 """
 
 
-def serve(name, *arguments, **environment):
-    address = f"unix://{folder}/{name}"
-    with open(f"{folder}/{name}.log", "w") as log:
-        server = subprocess.Popen([f"{BIN}/cricket-rpc-server", *arguments, "--listen", address], text=True,
-                                  stdout=subprocess.PIPE, stderr=log, env={**os.environ, **environment})
-    started.append(server)
-    if "listening on" not in server.stdout.readline():
-        with open(f"{folder}/{name}.log") as log:
-            sys.exit(f"the server {name} does not start: {log.read()}")
-    return address
+def serve(name, gpu, **environment):
+    started.append(GpuServer(BIN, f"unix://{folder}/{name}", gpu=gpu, log=f"{folder}/{name}.log", **environment))
+    return started[-1].uri
 
 
 def found(address):
@@ -83,15 +76,14 @@ def check(what, address, dirty):
 
 
 try:
-    below = serve("below", "--gpu", "software", FLYT_SOFTGPU_DIRTY="1")
+    below = serve("below", "software", FLYT_SOFTGPU_DIRTY="1")
     chain = {"FLYT_TEST_CHAIN": "1", "FLYT_SERVER": below, "LD_LIBRARY_PATH": f"{BIN}/cudart"}
-    check("never", serve("never", "--gpu", "nvidia", FLYT_CLEAR_MEMORY="never", **chain), True)
-    check("auto, as with NVIDIA's driver", serve("auto", "--gpu", "nvidia", **chain), False)
-    check("software GPU, as it is", serve("clean", "--gpu", "software"), False)
-    check("always", serve("always", "--gpu", "software", FLYT_SOFTGPU_DIRTY="1", FLYT_CLEAR_MEMORY="always"), False)
+    check("never", serve("never", "nvidia", FLYT_CLEAR_MEMORY="never", **chain), True)
+    check("auto, as with NVIDIA's driver", serve("auto", "nvidia", **chain), False)
+    check("software GPU, as it is", serve("clean", "software"), False)
+    check("always", serve("always", "software", FLYT_SOFTGPU_DIRTY="1", FLYT_CLEAR_MEMORY="always"), False)
 finally:
     for server in reversed(started):
-        server.terminate()
-        server.wait(20)
+        server.end()
     shutil.rmtree(folder, ignore_errors=True)
 sys.exit(plan())

@@ -7,13 +7,12 @@ NVIDIA's runtime releases its contexts when exit() runs its destructors. This mu
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import plan, result  # noqa: E402
+from testlib import GpuServer, plan, result  # noqa: E402
 
 BIN, PROGRAM, LATE, LIBRARY = (os.path.abspath(path) for path in sys.argv[1:5])
 LIMIT = 20
@@ -27,14 +26,10 @@ def cases(address):
 
 
 def main():
-    folder = tempfile.mkdtemp(prefix="flyt-ending.")
-    server = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", f"unix://{folder}/s"],
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        address = server.stdout.readline().split()[-1]
+    with tempfile.TemporaryDirectory(prefix="flyt-ending.") as folder, GpuServer(BIN, f"unix://{folder}/s") as server:
         running = [(name, subprocess.Popen([f"{BIN}/flyt-run", "--server", at, *command], stdin=subprocess.DEVNULL,
                                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
-                   for name, at, command in (*cases(address), *cases("local:software"))]
+                   for name, at, command in (*cases(server.uri), *cases("local:software"))]
         for name, program in running:
             try:
                 text = program.communicate(timeout=LIMIT)[0]
@@ -43,10 +38,6 @@ def main():
                 program.kill()
                 problem = f"it has not ended after {LIMIT} s: {program.communicate()[0][-1000:]}"
             result(name, problem)
-    finally:
-        server.terminate()
-        server.wait(20)
-        shutil.rmtree(folder, ignore_errors=True)
     return plan()
 
 

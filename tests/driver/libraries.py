@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import plan, result, skip  # noqa: E402
+from testlib import GpuServer, plan, result, skip  # noqa: E402
 
 # NCCL exports memory, for which a GPU server of its own is needed, and copies between two devices only over a PCI
 # switch, unless it is told otherwise. Its PTX takes a minute for each device.
@@ -25,14 +25,8 @@ def run(binaries, program, address, environment, limit):
 
 def run_on_server(binaries, program):
     with tempfile.TemporaryDirectory(prefix="flyt-libraries.") as folder:
-        command = [f"{binaries}/cricket-rpc-server", "--gpu", "software", "--listen", f"unix://{folder}/s"]
-        server = subprocess.Popen(command, env={**os.environ, **TWO_DEVICES}, stdout=subprocess.PIPE,
-                                  stderr=subprocess.DEVNULL, text=True)
-        try:
-            return run(binaries, program, server.stdout.readline().split()[-1], TWO_DEVICES, 800)
-        finally:
-            server.terminate()
-            server.communicate()
+        with GpuServer(binaries, f"unix://{folder}/s", **TWO_DEVICES) as server:
+            return run(binaries, program, server.uri, TWO_DEVICES, 800)
 
 
 def main():

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import Skip, case, cases, only_cases  # noqa: E402
+from testlib import GpuServer, Skip, case, cases, only_cases  # noqa: E402
 
 BIN, BUILD, CUDA_HOME, SHARED = (os.path.abspath(path) for path in sys.argv[1:5])
 NAMES = sys.argv[5:]
@@ -81,16 +81,9 @@ def a_library_of_a_script():
 
 def with_server(function):
     """Runs function(URI) beside a server; setuid programs cannot have it in their own process."""
-    address = f"unix://{folder}/server.sock"
-    server = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", address], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    try:
-        assert "listening on" in server.stdout.readline()
+    with GpuServer(BIN, f"unix://{folder}/server.sock") as server:
         os.chmod(f"{folder}/server.sock", 0o666)
-        return function(address)
-    finally:
-        server.terminate()
-        server.wait(20)
+        return function(server.uri)
 
 
 @case

@@ -7,13 +7,12 @@ shows: first steps: from the start of a process to the first number of a kernel,
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import plan, result  # noqa: E402
+from testlib import GpuServer, plan, result  # noqa: E402
 
 BIN = os.path.abspath(sys.argv[1])
 WHAT = ["launch", "copy_in", "copy_out", "copy_pageable", "set", "record", "wait", "event"]
@@ -83,25 +82,15 @@ def sends(program, address, what):
 
 
 def main():
-    folder = tempfile.mkdtemp(prefix="flyt-rounds.")
-    server = subprocess.Popen(
-        [f"{BIN}/cricket-rpc-server", "--gpu", "software"]
-        + ["--listen", f"unix://{folder}/s", "--listen", "tcp://127.0.0.1:0"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )
-    try:
-        addresses = [server.stdout.readline().split()[-1] for _ in range(2)]
-        for address in addresses:
+    with (tempfile.TemporaryDirectory(prefix="flyt-rounds.") as folder,
+          GpuServer(BIN, f"unix://{folder}/s", "tcp://127.0.0.1:0") as server):
+        for address in server.uris:
             for program in sys.argv[2:]:
                 kind = program.rpartition("-")[2]
                 for what in [*STARTS[kind], *FEW[kind], *(WHAT if kind != "driver" else [])]:
                     test = start if what in STARTS[kind] else sends if what in FEW[kind] else waits
                     problem = test(program, address, what)
                     result(f"{os.path.basename(program)} {what} over {address.split(':')[0]}", problem)
-    finally:
-        server.terminate()
-        server.wait(20)
-        shutil.rmtree(folder, ignore_errors=True)
     return plan()
 
 

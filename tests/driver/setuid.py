@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import plan, result, skip_all  # noqa: E402
+from testlib import GpuServer, plan, result, skip_all  # noqa: E402
 
 BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 CALLER = 65534
@@ -23,9 +23,7 @@ GOOD = "{}: 0 1, 0, 1, 0 0 5\nnvml: 0 0 1\n"
 
 def inside(folder):
     """Runs in the namespace: the server, and the program once per set of variables."""
-    server = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen",
-                               "unix:///run/flyt/server.sock"], text=True, stdout=subprocess.PIPE)
-    assert "listening on" in server.stdout.readline()
+    server = GpuServer(BIN, "unix:///run/flyt/server.sock")
     os.chmod("/run/flyt/server.sock", 0o666)
     privileged, plain = f"{folder}/privileged", f"{folder}/plain"
     guarded, own = f"{folder}/guarded", f"{folder}/own"
@@ -65,8 +63,7 @@ def inside(folder):
     done = run(privileged, FLYT_STATS="1", FLYT_LOG="debug", FLYT_TRACE="1")
     check("nothing of the program's memory is printed for the caller", not done.stderr, done)
     serves("what the program sets itself does not count either", "own")
-    server.terminate()
-    server.wait(20)
+    server.end()
     return plan()
 
 

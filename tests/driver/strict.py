@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import plan, result  # noqa: E402
+from testlib import GpuServer, plan, read, result  # noqa: E402
 
 BIN, DRIVER = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 
@@ -40,23 +40,13 @@ def run(address, *program):
 
 
 def main():
-    with tempfile.TemporaryDirectory(prefix="flyt-strict-") as folder, open(f"{folder}/log", "w+") as log:
-        address = f"unix://{folder}/server"
-        server = subprocess.Popen([f"{BIN}/cricket-rpc-server", "--gpu", "nvidia", "--listen", address], text=True,
-                                  stdout=subprocess.PIPE, stderr=log,
-                                  env={**os.environ, "LD_LIBRARY_PATH": f"{DRIVER}:{BIN}"})
-        try:
-            if "listening on" not in server.stdout.readline():
-                log.seek(0)
-                sys.exit(f"the server does not start: {log.read()}")
+    with tempfile.TemporaryDirectory(prefix="flyt-strict-") as folder:
+        with GpuServer(BIN, f"unix://{folder}/server", gpu="nvidia", log=f"{folder}/log",
+                       LD_LIBRARY_PATH=f"{DRIVER}:{BIN}") as server:
             for program in sys.argv[3:]:
-                result(os.path.basename(program), run(address, program))
-            result("what Flyt has not is not offered", run(address, sys.executable, "-c", OFFERS))
-        finally:
-            server.terminate()
-            server.wait(20)
-        log.seek(0)
-        ended = [line for line in log if "worker-ended" in line and "signal=" in line]
+                result(os.path.basename(program), run(server.uri, program))
+            result("what Flyt has not is not offered", run(server.uri, sys.executable, "-c", OFFERS))
+        ended = [line for line in read(server.log).splitlines(True) if "worker-ended" in line and "signal=" in line]
         result("no worker of the server ended by a signal", "".join(ended) or None)
     return plan()
 

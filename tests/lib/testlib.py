@@ -11,6 +11,7 @@ import fcntl
 import glob
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -281,6 +282,38 @@ def sanitizer_environment(bindir):
                     "UBSAN_OPTIONS": "print_stacktrace=1",
                     "TSAN_OPTIONS": "exitcode=99"}
     return {}
+
+
+# ---- GPU servers ----
+
+
+class GpuServer:
+    """cricket-rpc-server, which listens at these addresses: `uri` of the first one as it says, `uris` of all. more:
+    further words of its command line; variables: of its environment. Its stderr goes into the file `log`. `with` ends
+    it."""
+
+    def __init__(self, bindir, *addresses, more=(), gpu="software", log=os.devnull, **variables):
+        self.log, self.uris = log, []
+        listen = [word for address in addresses for word in ("--listen", address)]
+        with open(log, "a") as file:
+            self.process = subprocess.Popen([os.path.join(bindir, "cricket-rpc-server"), "--gpu", gpu, *listen, *more],
+                                            stdout=subprocess.PIPE, stderr=file, text=True,
+                                            env=os.environ | variables)
+        while len(self.uris) < len(addresses):
+            line = self.process.stdout.readline()
+            need(line, lambda: f"the server does not start: {read(log)}")
+            self.uris += re.findall(r"listening on (\S+)", line)
+        self.uri = self.uris[0]
+
+    def end(self):
+        """Its exit status."""
+        return end(self.process)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
 
 
 # ---- configurations of the daemons, each a text ----

@@ -18,7 +18,7 @@ import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import case, need, plan, run_cases  # noqa: E402
+from testlib import GpuServer, case, need, plan, run_cases  # noqa: E402
 
 BIN, PROGRAM, WITH_PATH, OWN = (os.path.abspath(path) for path in sys.argv[1:5])
 KEPT_COLLECTIVES, PENDING, ONE_SIDED = 1 << 30, 1 << 36, 1 << 37
@@ -29,19 +29,8 @@ OWNS = ["id 0 ZZZZZZZZ, version 21901, own", "own: group start", f"own: rank 0 o
         "destroyed 0"]
 
 
-class Server:
-    def __init__(self):
-        self.process = subprocess.Popen(
-            [os.path.join(BIN, "cricket-rpc-server"), "--listen", "tcp://127.0.0.1:0", "--gpu", "software",
-             "--workers", "1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.uri = self.process.stdout.readline().split()[-1]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        self.process.kill()
-        self.process.wait()
+def serve():
+    return GpuServer(BIN, "tcp://127.0.0.1:0", more=("--workers", "1"))
 
 
 class Earlier:
@@ -99,7 +88,7 @@ def need_warning(stderr, pattern, times=1):
 
 @case
 def flyts_without_a_word():
-    with Server() as server:
+    with serve() as server:
         out, err = run(PROGRAM, server.uri)
         need(out == FLYTS, (out, err))
         need_warning(err, r"ncclDevCommCreate: .* has no device API; with FLYT_NCCL=program")
@@ -111,7 +100,7 @@ def flyts_without_a_word():
 
 @case
 def the_programs_own_by_the_switch():
-    with Server() as server:
+    with serve() as server:
         out, err = run(WITH_PATH, server.uri, everything=False, FLYT_NCCL="program")
         need(out == [line for line in OWNS if not line.startswith("properties")], (out, err))
 
@@ -130,7 +119,7 @@ def the_programs_own_where_the_server_has_none():
 
 @case
 def the_programs_own_where_graphs_cannot_keep_collectives():
-    with Server() as server:
+    with serve() as server:
         earlier = Earlier(server.uri, KEPT_COLLECTIVES)
         out, err = run(WITH_PATH, earlier.uri, FLYT_LOG="info")
         need(out == OWNS and earlier.changed == 1, (out, err))
@@ -139,7 +128,7 @@ def the_programs_own_where_graphs_cannot_keep_collectives():
 
 @case
 def flyts_where_the_server_does_not_say_what_is_under_way():
-    with Server() as server:
+    with serve() as server:
         earlier = Earlier(server.uri, PENDING)
         out, err = run(PROGRAM, earlier.uri)
         need(out == FLYTS and earlier.changed == 1, (out, err))
@@ -147,7 +136,7 @@ def flyts_where_the_server_does_not_say_what_is_under_way():
 
 @case
 def no_windows_where_the_server_has_none():
-    with Server() as server:
+    with serve() as server:
         earlier = Earlier(server.uri, ONE_SIDED)
         out, err = run(PROGRAM, earlier.uri)
         need(out == FLYTS[:4] + ["window 0 0, signal 4", "destroyed 0"] and earlier.changed == 1, (out, err))

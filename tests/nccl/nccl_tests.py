@@ -20,7 +20,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import comment, ok, skip, totals  # noqa: E402
+from testlib import GpuServer, comment, ok, skip, totals  # noqa: E402
 
 BIN, NVCC, FOLDER = (os.path.abspath(path) for path in sys.argv[1:4])
 PROCESSES = "--processes" in sys.argv
@@ -61,24 +61,16 @@ def built():
     return done.returncode == 0
 
 
-class Server:
+class Server(GpuServer):
     """On a unix socket; or at a TCP address, with links to all of this machine."""
 
     def __init__(self, gpus, linked=False):
         self.folder = tempfile.TemporaryDirectory(prefix="flyt-nccl-tests.")
         where = ["tcp://127.0.0.1:0", "--links", "tcp://127.0.0.1:*"] if linked else [f"unix://{self.folder.name}/s"]
-        self.process = subprocess.Popen(
-            [f"{BIN}/cricket-rpc-server", "--gpu", "software", "--listen", *where],
-            env={**os.environ, "FLYT_SOFTGPU_DEVICES": str(gpus)}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            text=True)
-        self.uri = self.process.stdout.readline().split()[-1]
+        super().__init__(BIN, where[0], more=where[1:], FLYT_SOFTGPU_DEVICES=str(gpus))
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        self.process.terminate()
-        self.process.communicate()
+    def end(self):
+        super().end()
         self.folder.cleanup()
 
 

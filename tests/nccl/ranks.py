@@ -39,21 +39,18 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import case, cases, chosen, need, plan, run_cases  # noqa: E402
+from testlib import GpuServer, case, cases, chosen, need, plan, read, run_cases  # noqa: E402
 
 BIN, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 LIMIT_S = 60
 
 
-class Server:
+class Server(GpuServer):
     def __init__(self, kind, gpus, variables):
         links = [] if variables.pop("LINKS", "yes") == "no" else ["--links", kind + "://127.0.0.1:*"]
-        command = [os.path.join(BIN, "cricket-rpc-server"), "--listen", kind + "://127.0.0.1:0", "--gpu", "software",
-                   "--workers", "1", *links]
-        environment = dict(os.environ, FLYT_SOFTGPU_DEVICES=str(gpus), **variables)
-        self.log = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
-        self.uri = self.process.stdout.readline().split()[-1]
+        self.file = tempfile.NamedTemporaryFile()
+        super().__init__(BIN, kind + "://127.0.0.1:0", more=("--workers", "1", *links), log=self.file.name,
+                         FLYT_SOFTGPU_DEVICES=str(gpus), **variables)
 
     def end(self):
         self.process.kill()
@@ -272,8 +269,7 @@ def ranks_that_come_one_by_one():
 def a_deadline_that_passes():
     with Ranks("late", "tcp", [1, 1, 1], FLYT_COMM_TIMEOUT="1") as ranks:
         ranks.good()
-        ranks.servers[0].log.seek(0)
-        log = ranks.servers[0].log.read()
+        log = read(ranks.servers[0].log)
         call = "all-reduce of 1000 int32, sum"
         need(re.search(rf'event=collective-late rank=0 ranks=3 why="rank 0: call 1, {call}, was not complete in time; '
                        rf'expected from rank [12]( 2)?" last="1: {call} \(\w+\): (under way for )?[\d.]+ m?s"', log),
