@@ -39,8 +39,7 @@ EXEC_TEST(pointers_to_functions)
                  "mov.u64 a6, next; { .param .b64 x; .param .b64 y; st.param.b64 [x], a5; call (y), a6, (x), P; "
                  "ld.param.b64 a5, [y]; }\n"
                  "st.global.u64 [mine], a5;"));
-    uint64_t *out = gpu_alloc(8 * 96);
-    assert_int_equal(gpu_run("k", 1, 96, 1, ARG(out)), CUDA_SUCCESS);
+    uint64_t *out = gpu_written("k", 1, 96, 8 * 96);
     for (uint64_t i = 0; i < 96; i++)
         assert_true(out[i] == (i % 3 == 0 ? 2 * i : i % 3 == 1 ? i + 1 : 0) + 1);
 }
@@ -98,8 +97,7 @@ EXEC_TEST(structures_as_arguments)
                  "{ .param .align 8 .b8 x[16]; .param .b32 z; .param .align 8 .b8 y[16]; st.param.b64 [x], a1; "
                  "st.param.b64 [x+8], a2; st.param.b32 [z], r1;\n"
                  "call (y), swap, (x, z); ld.param.b64 a3, [y]; ld.param.b64 a4, [y+8]; }\nst.v2.u64 [a9], {a3, a4};"));
-    uint64_t *out = gpu_alloc(16 * 40);
-    assert_int_equal(gpu_run("k", 1, 40, 1, ARG(out)), CUDA_SUCCESS);
+    uint64_t *out = gpu_written("k", 1, 40, 16 * 40);
     for (uint64_t i = 0; i < 40; i++)
         assert_true(out[2 * i] == 101 * i && out[2 * i + 1] == i);
 }
@@ -109,8 +107,7 @@ EXEC_TEST(tables_of_branches)
     gpu_load(KERNEL("k", MINE "T: .branchtargets A, B, C, D;\nrem.u32 r4, r1, 4; brx.idx r4, T;\n"
                               "A: mov.u32 r5, 10; bra E;\nB: mov.u32 r5, 20; bra E;\nC: mov.u32 r5, 30;\nD: add.u32 "
                               "r5, r1, 1000;\nE: st.global.u32 [mine], r5;"));
-    uint32_t *out = gpu_alloc(4 * 64);
-    assert_int_equal(gpu_run("k", 1, 64, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 64, 4 * 64);
     for (uint32_t i = 0; i < 64; i++)
         assert_int_equal(out[i], i % 4 == 0 ? 10 : i % 4 == 1 ? 20 : i + 1000);
 }
@@ -124,8 +121,7 @@ EXEC_TEST(the_stack)
                               "ld.local.u32 r8, [r6+28]; sub.u32 r8, r8, r1; add.u32 r4, r4, r7; add.u32 r4, r4, r8; "
                               "stackrestore.u32 r5; alloca.u32 r7, 32, 32; sub.u32 r7, r7, r6; add.u32 r4, r4, r7;\n"
                               "st.global.u32 [mine], r4;"));
-    uint32_t *out = gpu_alloc(4 * 64);
-    assert_int_equal(gpu_run("k", 1, 64, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 64, 4 * 64);
     for (uint32_t i = 0; i < 64; i++)
         assert_int_equal(out[i], i + 1);
 }
@@ -176,8 +172,7 @@ EXEC_TEST(formatted_output)
             "mov.f64 d1, 0d400921FB54442D18; st.local.f64 [l+40], d1; st.local.f64 [l+48], d1; st.local.u64 [l+56], "
             "0x1234; st.local.u32 [l+64], 2; st.local.f64 [l+72], d1; st.local.u32 [l+80], 300; st.local.u64 [l+88], "
             "7; st.local.f64 [l+96], d1;\n" PRINT("a3") "st.global.u32 [a0], r9;"));
-    uint32_t *out = gpu_alloc(64);
-    assert_int_equal(gpu_run("k", 1, 1, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 1, 64);
     assert_string_equal(printed(),
                         "-5|   42|ff    |+1234567890123|A|world|   3.142|3.141593e+00|%|0x1234|3.14|44|7|3.14159\n");
     assert_int_equal(out[0], 14);
@@ -215,8 +210,7 @@ EXEC_TEST(lines_stay_whole_and_in_order)
     load_text("block %d thread %d\n",
               KERNEL("k", ".local .align 8 .b8 l[8]; mov.u64 a1, format; mov.u64 a2, l; cvta.local.u64 a3, a2; mov.u32 "
                           "r4, %tid.x; st.local.v2.u32 [l], {r2, r4};\n" PRINT("a3")));
-    uint32_t *out = gpu_alloc(64);
-    assert_int_equal(gpu_run("k", 8, 64, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 8, 64, 64);
     char *line, *rest = strdup(printed());
     int next[8] = { 0 }, lines = 0, block, thread;
     for (char *at = rest; (line = strsep(&at, "\n")) && *line; lines++) {

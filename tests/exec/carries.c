@@ -124,8 +124,7 @@ EXEC_TEST(no_borrow_is_one)
         "sub.cc.u32 r6, r4, r5; subc.cc.u32 r7, 0, 0; addc.u32 r8, 0, 0;\n"
         "add.cc.u32 r9, r4, 0xffffffff; subc.u32 r10, r5, 0;\n"
         ".reg .b64 mine; mul.wide.u32 mine, r1, 16; add.u64 mine, mine, a0; st.v4.u32 [mine], {r6, r7, r8, r10};"));
-    uint32_t *out = gpu_alloc(4 * 16);
-    assert_int_equal(gpu_run("k", 1, 4, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 4, 4 * 16);
     for (uint32_t l = 0; l < 4; l++) {
         uint32_t a = l & 1, b = l >> 1;
         assert_int_equal(out[4 * l], a - b);

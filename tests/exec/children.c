@@ -41,8 +41,7 @@ EXEC_TEST(children_run_in_order)
                         "mov.u32 r5, 0;\nL:\n" CALL_LAUNCH("note", "a0", "r5", "33", "0")
                         "add.u32 r5, r5, 1; setp.lt.u32 p1, r5, 50;\n@p1 bra L;\n"));
     for (int i = 0; i < 20; i++) {
-        uint32_t *out = gpu_alloc(512);
-        assert_int_equal(gpu_run("k", 1, 1, 1, ARG(out)), CUDA_SUCCESS);
+        uint32_t *out = gpu_written("k", 1, 1, 512);
         assert_int_equal(out[0], 52);
         for (uint32_t n = 0; n < 50; n++)
             assert_int_equal(out[1 + n], n);
@@ -78,8 +77,7 @@ EXEC_TEST(streams_are_made_and_ended)
                         CALL_LAUNCH("note", "a0", "3", "1", "a3") "mov.u32 r9, r20;\n"
                         "st.global.u32 [a0+512], r6; st.global.u32 [a0+516], r7; st.global.u32 [a0+520], r8; "
                         "st.global.u32 [a0+524], r9;"));
-    uint32_t *out = gpu_alloc(2048);
-    assert_int_equal(gpu_run("k", 1, 1, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 1, 2048);
     assert_int_equal(out[0], 2);
     assert_int_equal(out[1], 1);
     assert_int_equal(out[2], 2);
@@ -114,8 +112,7 @@ EXEC_TEST(launches_that_cannot_be)
                         CALL_LAUNCH("note", "a0", "1", "0", "0") "st.global.u32 [a0+20], r20;\n"
                         CALL_LAUNCH("note", "a0", "1", "1", "77") "st.global.u32 [a0+24], r20;\n"
                         CALL_LAUNCH("4096", "a0", "1", "1", "0") "st.global.u32 [a0+28], r20;\n"));
-    uint32_t *out = gpu_alloc(64);
-    assert_int_equal(gpu_run("k", 1, 1, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 1, 64);
     assert_int_equal(out[0], 0);
     assert_int_equal(out[4], 7);
     assert_int_equal(out[5], 7);

@@ -281,3 +281,12 @@ int gpu_run(const char *kernel, uint32_t grid, uint32_t block, unsigned count, .
     struct gpu_shape shape = { .grid = { grid, 1, 1 }, .block = { block, 1, 1 } };
     return gpu_launch(kernel, &shape, count, arguments, 20);
 }
+
+void *gpu_written(const char *kernel, uint32_t grid, uint32_t block, size_t bytes)
+{
+    void *memory = gpu_alloc(bytes);
+    const int error = gpu_run(kernel, grid, block, 1, ARG(memory));
+    if (error)
+        fail_msg("kernel %s: error %d", kernel, error);
+    return memory;
+}

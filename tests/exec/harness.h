@@ -37,6 +37,8 @@ struct gpu_shape { uint32_t grid[3], block[3]; size_t shared; unsigned flags; ui
    Returns its CUresult, or fails the test after `seconds`. */
 int gpu_run(const char *kernel, uint32_t grid, uint32_t block, unsigned count, ...);
 int gpu_launch(const char *kernel, const struct gpu_shape *, unsigned count, const uint64_t *arguments, double seconds);
+/* Runs a kernel whose one argument is new memory of so many bytes, all zeros. It must end well. That memory. */
+void *gpu_written(const char *kernel, uint32_t grid, uint32_t block, size_t bytes);
 
 /* The same without waiting: gpu_wait gives the result. */
 struct gpu_running;

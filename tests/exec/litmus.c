@@ -15,8 +15,7 @@ enum { ROUNDS = 1500, STRIDE = 256 };
 
 static uint32_t *run(const char *kernel, uint32_t blocks)
 {
-    uint32_t *out = gpu_alloc((ROUNDS + 1) * STRIDE);
-    assert_int_equal(gpu_run(kernel, blocks, 1, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written(kernel, blocks, 1, (ROUNDS + 1) * STRIDE);
     return out + STRIDE / 4;
 }
 
@@ -93,8 +92,7 @@ EXEC_TEST(eight_bytes_are_whole)
                          "WRITE: mov.b64 a6, {r10, r10}; st.volatile.global.u64 [a3], a6;\n"
                          "BEHIND: add.u32 r10, r10, 1; setp.lt.u32 p3, r10, 20000;\n@p3 bra LOOP;\n"
                          "@!p1 red.global.add.u32 [a0+512], r11;"));
-    uint32_t *out = gpu_alloc(1024);
-    assert_int_equal(gpu_run("k", 2, 32, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 2, 32, 1024);
     assert_int_equal(out[128], 0);
 }
 

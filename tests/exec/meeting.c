@@ -18,8 +18,7 @@
 static uint32_t *met(const char *ptx, uint32_t lanes)
 {
     gpu_load(ptx);
-    uint32_t *out = gpu_alloc(256);
-    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 32, 256);
     for (uint32_t l = 0; l < 32; l++)
         if (lanes >> l & 1 && out[l] != lanes)
             fail_msg("lane %u met %#x instead of %#x", (unsigned)l, (unsigned)out[l], (unsigned)lanes);
@@ -352,8 +351,7 @@ EXEC_TEST(any_flow_of_control)
         struct graph g = make_graph();
         write_graph(&g, ptx, sizeof ptx);
         gpu_load(ptx);
-        uint32_t *out = gpu_alloc(256 + 8 * LOG);
-        assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+        uint32_t *out = gpu_written("k", 1, 32, 256 + 8 * LOG);
         for (uint32_t l = 0; l < 32; l++)
             assert_int_equal(out[32 + l], path_of(&g, l));
         check_log(&g, out + 64, out[0], number);

@@ -155,8 +155,7 @@ EXEC_TEST(lanes_alone)
         "r9, [r4], r7;\n"
         "@p1 ld.u32 r9, [a7];\n@p1 add.u32 r9, r9, r8;\n@p1 st.global.u32 [mine], r9;\n@p1 ld.global.u32 r11, "
         "[mine];\n@p1 st.global.u32 [mine+256], r11;\nadd.u32 r10, r10, 1; setp.lt.u32 p2, r10, 64;\n@p2 bra NEXT;"));
-    uint32_t *out = gpu_alloc(512);
-    assert_int_equal(gpu_run("k", 1, 64, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 64, 512);
     for (uint32_t i = 0; i < 128; i++)
         assert_int_equal(out[i], 3 * (i % 64 + 3));
 }
@@ -208,8 +207,7 @@ EXEC_TEST(moves)
                     "cvt.u32.u16 r12, h7;\n"
                     "mul.wide.u32 a9, r1, 64; add.u64 a9, a9, a0; st.v4.u32 [a9], {r4, r5, r6, r7}; st.v4.u32 [a9+16], "
                     "{r8, r9, r10, r11}; st.v2.u64 [a9+32], {a2, a3}; st.u64 [a9+48], a4; st.u32 [a9+56], r12;"));
-    uint32_t *out = gpu_alloc(64 * 40);
-    assert_int_equal(gpu_run("k", 1, 40, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 40, 64 * 40);
     for (uint32_t i = 0; i < 40; i++) {
         const uint32_t e[] = { 7, i, 0x56781234, 4, 5, 0x3fc00000, 1, i % 32, i, 7, 99, 0, 0, 0x3ff40000, 40 };
         assert_memory_equal(out + 16 * i, e, sizeof e);
@@ -339,8 +337,7 @@ EXEC_TEST(vectors_in_arithmetic)
                               "mov.u32 r6, r1;\n"
                               "@p1 cvt.rs.satfinite.e4m3x4.f32 r6, {r4, r4, 0fBF880000, r4}, r5; "
                               "st.global.u32 [mine], r6;"));
-    uint32_t *out = gpu_alloc(4 * 32);
-    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 32, 4 * 32);
     for (uint32_t i = 0; i < 32; i++)
         assert_int_equal(out[i], i < 16 ? 0x3938b839 : i);
     assert_non_null(gpu_refuses(KERNEL("k", "cvt.rs.satfinite.e4m3x4.f32 r6, {r4, r4}, r5;"), "k"));

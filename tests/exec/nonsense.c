@@ -78,8 +78,7 @@ EXEC_TEST(chains_of_waits_end)
                     "{\n.param .b64 p0; st.param.b64 [p0], 0; .param .b64 p1; st.param.b64 [p1], a4; .param .b32 p2;\n"
                     "call.uni (p2), __cuda_syscall_cnpv2StreamWaitEvent, (p0, p1);\nld.param.b32 r5, [p2];\n}\n"
                     "add.u32 r6, r6, 1; setp.lt.u32 p1, r6, 300000;\n@p1 bra W;\nst.volatile.global.u32 [a0], 1;"));
-    uint32_t *out = gpu_alloc(128);
-    assert_int_equal(gpu_run("k", 1, 1, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 1, 128);
     assert_int_equal(out[1], 1);
     assert_int_equal(out[2], 0);
     assert_int_equal(out[3], 0);
@@ -90,8 +89,7 @@ EXEC_TEST(sizes_do_not_wrap)
 {
     gpu_load(LAUNCHES(".b64") KERNEL("child", ".shared .b8 s[256]; st.shared.u32 [s], 1; st.global.u32 [a0+4], 1;")
              KERNEL("k", LAUNCH(".b64", "-128")));
-    uint32_t *out = gpu_alloc(128);
-    assert_int_equal(gpu_run("k", 1, 1, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 1, 128);
     assert_int_equal(out[2], 7);                      /* CONFIGURATION in device_runtime.c */
     assert_int_equal(out[1], 0);
 }

@@ -40,8 +40,7 @@ static int call(struct answer *to, uint64_t pointer, uint32_t blocks, uint32_t t
 /* The address that the module loaded last has for a function. */
 static uint64_t take(void)
 {
-    uint64_t *to = gpu_alloc(8);
-    assert_int_equal(gpu_run("taker", 1, 1, 1, ARG(to)), CUDA_SUCCESS);
+    uint64_t *to = gpu_written("taker", 1, 1, 8);
     return *to;
 }
 
@@ -185,8 +184,7 @@ EXEC_TEST(numbers_that_are_no_functions)
     gpu_load(FUNCTION("inside", "add.u32 r1, r1, 1;") FUNCTION("never", ".shared .b8 t[64]; st.shared.u32 [t], r1;")
                  KERNEL("kernel", "") KERNEL("taker", "mov.u64 a1, inside; st.global.u64 [a0], a1; mov.u64 a1, kernel; "
                                                       "st.global.u64 [a0+8], a1;") CALLER);
-    uint64_t *taken = gpu_alloc(16);
-    assert_int_equal(gpu_run("taker", 1, 1, 1, ARG(taken)), CUDA_SUCCESS);
+    uint64_t *taken = gpu_written("taker", 1, 1, 16);
     struct answer *out = gpu_alloc(sizeof *out);
     const uint64_t inside = taken[0], wrong[] = {
         0,
@@ -341,8 +339,7 @@ EXEC_TEST(functions_that_the_device_provides)
                     "mov.u64 a2, 64;\n{ .param .b64 x; .param .b64 y; st.param.b64 [x], a2; call (y), a1, (x), P; "
                     "ld.param.b64 a3, [y]; }\nst.u64 [a3+56], a3; ld.u64 a4, [a3+56]; st.global.u64 [mine], a4;")
                  KERNEL("wrong", "P: .callprototype _ ();\nmov.u64 a1, elsewhere; call a1, (), P;"));
-    uint64_t *out = gpu_alloc(8 * 40);
-    assert_int_equal(gpu_run("k", 1, 40, 1, ARG(out)), CUDA_SUCCESS);
+    uint64_t *out = gpu_written("k", 1, 40, 8 * 40);
     for (int i = 0; i < 40; i++)
         assert_true(out[i] && (!i || out[i] != out[i - 1]));
     assert_int_equal(gpu_run("wrong", 1, 1, 1, ARG(out)), CUDA_ERROR_INVALID_PC);
@@ -372,8 +369,7 @@ EXEC_TEST(many_blocks_call_first)
                    "a3") "st.global.u32 [mine], r1;"));
     for (int round = 0; round < 4; round++) {
         gpu_load(text);
-        uint32_t *out = gpu_alloc(4 * THREADS * BLOCKS);
-        assert_int_equal(gpu_run("k", BLOCKS, THREADS, 1, ARG(out)), CUDA_SUCCESS);
+        uint32_t *out = gpu_written("k", BLOCKS, THREADS, 4 * THREADS * BLOCKS);
         for (uint32_t i = 0; i < THREADS * BLOCKS; i++) {
             uint32_t f = i % FUNCTIONS, one = f * 7 % FUNCTIONS < f ? f * 7 % FUNCTIONS : f;
             uint32_t two = (i * (one + 3) + 1) ^ f * 5;

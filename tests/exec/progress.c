@@ -14,8 +14,7 @@ EXEC_TEST(spin_lock_in_a_warp)
     gpu_load(KERNEL("k", SPIN_LOCK("a0")
                     "ld.volatile.global.u32 r11, [a0+4]; add.u32 r11, r11, 1; st.volatile.global.u32 [a0+4], r11;\n"
                     "membar.gl; atom.global.exch.b32 r12, [a0], 0;"));
-    uint32_t *out = gpu_alloc(8);
-    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 32, 8);
     assert_int_equal(out[1], 32);
     assert_int_equal(gpu_run("k", 20, 96, 1, ARG(out)), CUDA_SUCCESS);
     assert_int_equal(out[1], 32 + 20 * 96);
@@ -32,8 +31,7 @@ EXEC_TEST(ring_of_flags)
                     "st.volatile.global.u32 [mine], 0; membar.gl; st.volatile.global.u32 [a2], 1;\n"
                     "add.u32 r5, r5, 1; setp.lt.u32 p2, r5, 100;\n@p2 bra NEXT;\n"));
     for (uint32_t n = 2; n <= 64; n *= 2) {
-        uint32_t *out = gpu_alloc(64 * 4);
-        assert_int_equal(gpu_run("k", 1, n, 1, ARG(out)), CUDA_SUCCESS);
+        uint32_t *out = gpu_written("k", 1, n, 64 * 4);
         assert_int_equal(out[0], 1);
     }
 }
@@ -46,8 +44,7 @@ EXEC_TEST(shuffle_in_both_arms)
                   "shfl.sync.bfly.b32 r7, r5, 1, 31, 0xffffffff; add.u32 r7, r7, 1; bra DONE;\n"
                   "ODD: add.u32 r6, r6, 7; shfl.sync.bfly.b32 r7, r6, 1, 31, 0xffffffff;\n"
                   "DONE: st.global.u32 [mine], r7;"));
-    uint32_t *out = gpu_alloc(128);
-    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 32, 128);
     for (uint32_t i = 0; i < 32; i++)
         assert_int_equal(out[i], i % 2 ? (i - 1) + 100 : i + 1 + 1007 + 1);
 }
@@ -64,8 +61,7 @@ EXEC_TEST(warp_barrier_from_different_lines)
         "A: add.u32 r7, r1, 1000; st.shared.u32 [a3], r7; bar.warp.sync 0xffffffff; ld.shared.u32 r6, [r4]; bra DONE;\n"
         "B: add.u32 r7, r1, 2000; st.shared.u32 [a3], r7; bar.warp.sync 0xffffffff; ld.shared.u32 r6, [r4];\n"
         "DONE: st.global.u32 [mine], r6;"));
-    uint32_t *out = gpu_alloc(128);
-    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 32, 128);
     for (uint32_t i = 0; i < 32; i++) {
         uint32_t o = i ^ 31;
         assert_int_equal(out[i], o < 10 ? o + 1000 : o < 20 ? o + 2000 : o);
@@ -80,8 +76,7 @@ EXEC_TEST(lanes_return_before_barrier)
                     "setp.eq.u32 p2, r1, 1;\n@p2 st.shared.u32 [total], 0;\n"
                     "@p1 ret;\nbar.sync 0;\natom.shared.add.u32 r5, [total], 1;\nbar.sync 0;\n"
                     "ld.shared.u32 r6, [total];" MINE "st.global.u32 [mine], r6;"));
-    uint32_t *out = gpu_alloc(200 * 4);
-    assert_int_equal(gpu_run("k", 1, 200, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 200, 200 * 4);
     for (uint32_t i = 0; i < 200; i++)
         assert_int_equal(out[i], i % 3 ? 133 : 0);
 }
@@ -108,8 +103,7 @@ EXEC_TEST(hand_made_grid_barrier)
                     "add.u32 r20, r20, 1; mul.lo.u32 r21, r20, r10; membar.gl; red.global.add.u32 [a0], 1;\n"
                     "SPIN: ld.volatile.global.u32 r22, [a0]; setp.lt.u32 p1, r22, r21;\n@p1 bra SPIN;\nmembar.gl;\n"
                     "MEET: bar.sync 0; @p0 add.u32 r20, r20, 1; setp.lt.u32 p2, r20, 10;\n@p2 bra ROUND;"));
-    uint32_t *out = gpu_alloc(256);
-    assert_int_equal(gpu_run("k", 96, 64, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 96, 64, 256);
     assert_int_equal(out[0], 960);
 }
 
@@ -171,8 +165,7 @@ EXEC_TEST(divergent_loops)
                "LOOP: setp.eq.u32 p1, r4, 1;\n@p1 bra DONE;\nand.b32 r6, r4, 1; setp.eq.u32 p2, r6, 0;\n@p2 bra EVEN;\n"
                "mad.lo.u32 r4, r4, 3, 1; bra NEXT;\nEVEN: shr.u32 r4, r4, 1;\nNEXT: add.u32 r5, r5, 1; bra LOOP;\n"
                "DONE: st.global.u32 [mine], r5;"));
-    uint32_t *out = gpu_alloc(4096 * 4);
-    assert_int_equal(gpu_run("k", 16, 256, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 16, 256, 4096 * 4);
     for (uint32_t i = 0; i < 4096; i++) {
         uint32_t v = i + 1, n = 0;
         for (; v != 1; n++)
@@ -190,8 +183,7 @@ EXEC_TEST(waiting_inside_a_call)
                            "{ .param .b64 x; st.param.b64 [x], a0; call wait, (x); }\nadd.u32 r4, r1, 1; st.global.u32 "
                            "[mine+4], r4; bra DONE;\n"
                            "LAST: membar.gl; st.volatile.global.u32 [a0], 7;\nDONE:"));
-    uint32_t *out = gpu_alloc(256);
-    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 32, 256);
     assert_int_equal(out[0], 7);
     for (uint32_t i = 0; i < 31; i++)
         assert_int_equal(out[i + 1], i + 1);
@@ -209,8 +201,7 @@ EXEC_TEST(named_barriers)
              "setp.eq.u32 p4, r9, 0;\n@p4 st.shared.u32 [box], r14;\nbar.arrive 1, 64;\n"
              "add.u32 r11, r11, 1; setp.lt.u32 p2, r11, 50;\n@p2 bra PRODUCE;\n"
              "DONE:" MINE "st.global.u32 [mine], r12;"));
-    uint32_t *out = gpu_alloc(256);
-    assert_int_equal(gpu_run("k", 1, 64, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 64, 256);
     for (uint32_t i = 32; i < 64; i++)
         assert_int_equal(out[i], 3 * 49 * 50 / 2);
 }

@@ -72,8 +72,7 @@ EXEC_TEST(shuffles_from_absent_lanes)
                "add.u32 r6, r1, 1000; setp.ge.u32 p1, r1, 16; setp.ge.u32 p2, r1, 8;\n@p1 bra END;\n@p2 bra UPPER;\n"
                "shfl.sync.down.b32 r7, r6, 12, 31, 0xffff; bra STORE;\n"
                "UPPER: shfl.sync.down.b32 r7, r6, 4, 31, 0xffff;\nSTORE: st.global.u32 [mine], r7;\nEND:"));
-    uint32_t *out = gpu_alloc(32 * 32);
-    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 32, 32 * 32);
     for (uint32_t l = 0; l < 32; l++) {
         const uint32_t e[] = { l < 8 ? l < 4 ? 1000 + l + 4 : 0 : 7, l < 8 ? 0 : 7, l < 8 ? 0 : 7,
                                l < 8 ? (l < 6 ? 1000 + l + 2 : 0) + 10000 : 7 };
@@ -102,8 +101,7 @@ EXEC_TEST(votes_and_matches)
                          "setp.lt.u32 p5, r1, 7; @p5 vote.sync.all.pred p2, p1, 127; @p5 activemask.b32 r12; @!p5 "
                          "mov.u32 r12, 0; @p5 add.u32 r6, r6, 128;\n"
                          "st.v4.u32 [a9], {r5, r6, r7, r8}; st.v4.u32 [a9+16], {r9, r10, r11, r12};"));
-    uint32_t *out = gpu_alloc(64 * 32);
-    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 32, 64 * 32);
     for (uint32_t i = 0; i < 32; i++) {
         uint32_t same = 0;
         for (uint32_t k = 0; k < 32; k++)
@@ -123,8 +121,7 @@ EXEC_TEST(sets_without_the_lane_itself)
                               "shfl.sync.up.b32 r8, r7, 1, 0, r4; bar.warp.sync r4; match.all.sync.b32 r9|p2, r1, r4; "
                               "elect.sync r9|p2, r4; shl.b32 r6, r6, 1; add.u32 r6, r6, r8;\n"
                               "st.global.u32 [mine], r6;"));
-    uint32_t *out = gpu_alloc(128);
-    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 32, 128);
     for (uint32_t l = 0, below = 0; l < 32; l++) {
         assert_int_equal(out[l], below * 2 + 1000 + (l ? l - 1 : 0));
         below |= (uint32_t)((l & 5) == 5) << l;
@@ -140,8 +137,7 @@ EXEC_TEST(reductions)
              "redux.sync.or.b32 r9, r1, 0x1fffff; redux.sync.xor.b32 r10, r1, 0x1fffff; cvt.rn.f32.s32 f1, r4; "
              "redux.sync.min.f32 f2, f1, 0x1fffff; redux.sync.max.abs.f32 f3, f1, 0x1fffff;\n"
              "st.v4.u32 [a9], {r5, r6, r7, r8}; st.v2.u32 [a9+16], {r9, r10}; st.v2.f32 [a9+24], {f2, f3};"));
-    uint32_t *out = gpu_alloc(64 * 32);
-    assert_int_equal(gpu_run("k", 1, 32, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 32, 64 * 32);
     uint32_t or = 0, xor = 0;
     for (uint32_t i = 0; i <= 20; i++)
         or |= i, xor ^= i;
@@ -159,8 +155,7 @@ EXEC_TEST(block_reductions_and_barrier_counts)
              "setp.ge.u32 p5, r1, 0; barrier.red.aligned.and.pred p4, 1, 96, !p5; selp.u32 r5, 1, 0, p2; @p3 add.u32 "
              "r5, r5, 2; @p4 add.u32 r5, r5, 4; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n"
              "mov.u32 r6, 3; barrier.sync r6, 96; st.v2.u32 [a9], {r4, r5};"));
-    uint32_t *out = gpu_alloc(16 * 90);
-    assert_int_equal(gpu_run("k", 1, 90, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 1, 90, 16 * 90);
     for (uint32_t i = 0; i < 90; i++) {
         assert_int_equal(out[4 * i], 77);
         assert_int_equal(out[4 * i + 1], 2);
@@ -271,8 +266,7 @@ EXEC_TEST(atomics_return_the_old_value)
              "[a0+4112], r6; atom.global.cas.b64 a5, [a0+4120], 0, 9; atom.global.add.f32 f1, [a0+4128], 0f3F800000;\n"
              "atom.global.cas.b16 h1, [a0+4132], 0, 7; .reg .b128 q<3>; mov.b128 q0, {0, 0}; mov.b128 q1, {a0, a0}; "
              "atom.global.cas.b128 q2, [a0+4144], q0, q1; red.global.add.v2.f32 [a0+4160], {0f3F800000, 0f40000000};"));
-    uint32_t *out = gpu_alloc(8192);
-    assert_int_equal(gpu_run("k", 4, 64, 1, ARG(out)), CUDA_SUCCESS);
+    uint32_t *out = gpu_written("k", 4, 64, 8192);
     uint8_t seen[256] = { 0 };
     for (unsigned i = 0; i < 256; i++) {
         assert_true(out[i] < 256 && !seen[out[i]]);
