@@ -57,8 +57,7 @@ TEST(all)
     peer_close(&peer);
     server_start(&server, "null", NULL);
     for (int i = 0; i < 2; i++) {
-        peer_connect(&peer, server.uri[i]);
-        peer_hello(&peer);
+        peer_open(&peer, server.uri[i]);
         measure(i ? "tcp" : "unix", &peer);
         peer_close(&peer);
     }

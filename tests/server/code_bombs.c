@@ -109,8 +109,7 @@ static int set_up(void **state)
 {
     struct peer *peer = calloc(1, sizeof *peer);
     assert_non_null(peer);
-    peer_connect(peer, server.uri[0]);
-    peer_hello(peer);
+    peer_open(peer, server.uri[0]);
     *state = peer;
     return 0;
 }

@@ -45,8 +45,7 @@ static void fill(struct fixture *f, uint32_t context)
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    peer_connect(&f->peer, server.uri[0]);
-    peer_hello(&f->peer);
+    peer_open(&f->peer, server.uri[0]);
     fill(f, 0);
     for (uint32_t context = 1; context < CONTEXTS; context++) {
         assert_int_equal(PLAIN_OF(f, context_create, { context, 0, 0 }), 0);
@@ -355,8 +354,7 @@ TEST(objects_are_counted)
     setenv("FLYT_LOG", "debug", 1);
     server_start(&other, "software", NULL);
     unsetenv("FLYT_LOG");
-    peer_connect(&f.peer, other.uri[0]);
-    peer_hello(&f.peer);
+    peer_open(&f.peer, other.uri[0]);
     fill(&f, 0);
     assert_int_equal(PLAIN_OF(&f, context_create, { 1, 0, 0 }), 0);
     fill(&f, 1);

@@ -93,8 +93,7 @@ TEST(calls_that_wait_are_bounded)
     struct peer p;
     enum { MANY = 2000, CALLS = 2 * SESSION_WAITS / MANY };
     server_start(&server, "software", NULL);
-    peer_connect(&p, server.uri[0]);
-    peer_hello(&p);
+    peer_open(&p, server.uri[0]);
     assert_int_equal(peer_map(&p, p.base, p.granule), 0);
     peer_set(&p, 0, p.base, p.granule / 4, 0, 4);
     assert_int_equal(peer_context_sync(&p), 0);

@@ -45,8 +45,7 @@ static void device_begin(struct fixture *f, int device)
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    peer_connect(&f->peer, server.uri[0]);
-    peer_hello(&f->peer);
+    peer_open(&f->peer, server.uri[0]);
     assert_int_equal(f->peer.hello.devices.devices_len, 2);
     device_begin(f, 0);
     device_begin(f, 1);

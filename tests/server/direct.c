@@ -49,8 +49,7 @@ static void begin(void)
     control = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(control, (struct sockaddr *)&control_at, sizeof control_at), 0);
     for (int i = 0; i < 2; i++) {
-        peer_connect(&peers[i], servers[i].uri[TCP]);
-        peer_hello(&peers[i]);
+        peer_open(&peers[i], servers[i].uri[TCP]);
         assert_true(peers[i].hello.capabilities & FLYT_CAP_DIRECT);
         assert_int_equal(peer_map(&peers[i], peers[i].base, peers[i].granule), 0);
     }
@@ -326,8 +325,7 @@ TEST(they_are_cut)
             peer_close(&peers[OLD]);
         wait_until_ended(NEW);
         if (how == 1) {
-            peer_connect(&peers[OLD], servers[OLD].uri[TCP]);
-            peer_hello(&peers[OLD]);
+            peer_open(&peers[OLD], servers[OLD].uri[TCP]);
             assert_int_equal(peer_map(&peers[OLD], peers[OLD].base, peers[OLD].granule), 0);
         }
         assert_true(is_there(OLD));

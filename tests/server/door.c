@@ -41,8 +41,7 @@ static uint64_t served_ms(const struct server *server)
 {
     struct peer peer;
     uint64_t begin = clock_now();
-    peer_connect(&peer, server->uri[1]);
-    peer_hello(&peer);
+    peer_open(&peer, server->uri[1]);
     uint64_t ms = (clock_now() - begin) / CLOCK_NS_PER_MS;
     peer_close(&peer);
     return ms;

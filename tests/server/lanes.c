@@ -51,8 +51,7 @@ static int stop_server(void **state)
 
 static void begin(struct peer *peer)
 {
-    peer_connect(peer, server.uri[TCP]);
-    peer_hello(peer);
+    peer_open(peer, server.uri[TCP]);
     assert_true(peer->hello.capabilities & FLYT_CAP_LANES);
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(peer_map(peer, peer->base + i * peer->granule, peer->granule), 0);

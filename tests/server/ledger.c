@@ -44,10 +44,8 @@ void ledger_begin_with(struct fixture *f, const char *gpu, const char *const *mo
     f->ledger = mmap(NULL, sizeof *f->ledger, PROT_READ, MAP_SHARED, fd, 0);
     close(fd);
     assert_ptr_not_equal(f->ledger, MAP_FAILED);
-    peer_connect(&f->a, f->server.uri[0]);
-    peer_hello(&f->a);
-    peer_connect(&f->b, f->server.uri[1]);
-    peer_hello(&f->b);
+    peer_open(&f->a, f->server.uri[0]);
+    peer_open(&f->b, f->server.uri[1]);
     f->idle = held(f);
 }
 
@@ -60,4 +58,23 @@ void ledger_end(struct fixture *f)
     assert_int_equal(server_stop(&f->server, SIGTERM), 0);
     munmap((void *)(uintptr_t)f->ledger, sizeof *f->ledger);
     unlink(f->path);
+}
+
+uint64_t map_least(struct peer *peer, uint64_t offset, uint64_t size, uint64_t least, bool recall)
+{
+    map_args args = { .address = peer->base + offset, .size = size, .least = least, .piece = PIECE, .recall = recall };
+    map_result result = { 0 };
+    assert_int_equal(flyt_map_1(&args, &result, peer->stub), RPC_SUCCESS);
+    uint64_t mapped = result.head.result ? 0 : result.size;
+    assert_true(result.head.result == 0 || result.head.result == 2);
+    xdr_free((xdrproc_t)xdr_map_result, (char *)&result);
+    return mapped;
+}
+
+uint64_t map(struct peer *peer, uint64_t offset, uint64_t size) { return map_least(peer, offset, size, size, false); }
+
+void unmap(struct peer *peer, uint64_t offset, uint64_t size)
+{
+    unmap_args args = { .address = peer->base + offset, .size = size };
+    flyt_unmap_1(&args, NULL, peer->stub);
 }

@@ -5,7 +5,7 @@
 #include "cpu/common/tenant_ledger.h"
 #include "tests/server/peer.h"
 
-enum { MIB = 1 << 20, LIMIT = 64 * MIB };
+enum { MIB = 1 << 20, LIMIT = 64 * MIB, PIECE = 2 * MIB };
 
 struct fixture {
     struct server server;
@@ -24,5 +24,11 @@ void ledger_end(struct fixture *);
 uint64_t held(const struct fixture *);
 /* Waits until the tenant holds this much. */
 void held_becomes(const struct fixture *, uint64_t bytes);
+
+/* Maps memory of a session, so far behind the begin of its window: all of it, or at least so much. Bytes mapped; 0: out
+   of memory. */
+uint64_t map(struct peer *, uint64_t offset, uint64_t size);
+uint64_t map_least(struct peer *, uint64_t offset, uint64_t size, uint64_t least, bool recall);
+void unmap(struct peer *, uint64_t offset, uint64_t size);
 
 #endif

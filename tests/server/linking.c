@@ -15,8 +15,7 @@ void begin_one(int which, const char *const *more)
 {
     struct peer *peer = &peers[which];
     server_start(&servers[which], "software", more);
-    peer_connect(peer, servers[which].uri[way]);
-    peer_hello(peer);
+    peer_open(peer, servers[which].uri[way]);
     assert_true(peer->hello.capabilities & FLYT_CAP_LINKS);
     memory_size = 8 * peer->granule > 16 * MIB ? 8 * peer->granule : 16 * MIB;
     assert_int_equal(peer_map(peer, peer->base, memory_size), 0);

@@ -97,8 +97,7 @@ TEST(one_end_is_encrypted)
     begin();
     const char *const uris[2] = { servers[0].uri[TCP], servers[1].uri[TLS] };
     peer_close(&peers[1]);
-    peer_connect(&peers[1], servers[1].uri[TLS]);
-    peer_hello(&peers[1]);
+    peer_open(&peers[1], servers[1].uri[TLS]);
     for (int i = 0; i < 2; i++)
         assert_int_equal(link_listen(i, LINK, &handles[i]), 0);
     join_both(LINK, handles, uris, JOIN_MS, codes);
@@ -578,8 +577,7 @@ TEST(requests_of_a_worker_that_has_ended)
     begin();
     /* Another program ends with it: its descriptor, the lower one, is for connections. */
     first = peers[0];
-    peer_connect(&peers[0], servers[0].uri[TCP]);
-    peer_hello(&peers[0]);
+    peer_open(&peers[0], servers[0].uri[TCP]);
     deaf_open(&deaf);
     for (int i = 0; i < REQUESTS; i++) {
         uint32_t link = link_that_calls(&next, &handles[i]);
@@ -605,8 +603,7 @@ TEST(requests_of_a_worker_that_has_ended)
     gone = peers[0];
     peer_close(&first);
     for (int i = 0; i < PROGRAMS; i++) { /* one of them gets it */
-        peer_connect(&later[i], servers[0].uri[TCP]);
-        peer_hello(&later[i]);
+        peer_open(&later[i], servers[0].uri[TCP]);
         peers[0] = later[i];
         uint32_t link = link_that_calls(&next, &handles[0]);
         more = (struct linked_end){ .peer = &later[i], .link = link, .server = deaf.uri, .handles = &handles[0],
@@ -625,8 +622,7 @@ TEST(a_server_without_links)
 {
     struct link_handles handles;
     server_start(&servers[0], "software", NULL);
-    peer_connect(&peers[0], servers[0].uri[TCP]);
-    peer_hello(&peers[0]);
+    peer_open(&peers[0], servers[0].uri[TCP]);
     assert_false(peers[0].hello.capabilities & FLYT_CAP_LINKS);
     assert_int_equal(link_listen(0, LINK, &handles), NOT_SUPPORTED);
     send_on(LINK, 0, 0, 0, 1);

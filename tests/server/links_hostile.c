@@ -145,8 +145,7 @@ TEST(by_chance)
     printf("# %lu calls\n", calls);
     for (int i = 0; i < 2; i++) {
         peer_close(&peers[i]);
-        peer_connect(&peers[i], servers[i].uri[TCP]);
-        peer_hello(&peers[i]);
+        peer_open(&peers[i], servers[i].uri[TCP]);
         assert_int_equal(peer_map(&peers[i], peers[i].base, memory_size), 0);
     }
     both_linked(LINK);

@@ -20,7 +20,6 @@
 #include "cpu/common/share_order.h"
 #include "tests/server/ledger.h"
 
-enum { PIECE = 2 * MIB };
 
 /* The fixture, and the node manager's ends. */
 struct node {
@@ -117,23 +116,6 @@ static uint64_t granted(struct node *n)
 }
 
 /* ---- the programs ---- */
-
-static uint64_t map(struct peer *peer, uint64_t offset, uint64_t size)
-{
-    map_args args = { .address = peer->base + offset, .size = size, .least = size, .piece = PIECE, .recall = false };
-    map_result result = { 0 };
-    assert_int_equal(flyt_map_1(&args, &result, peer->stub), RPC_SUCCESS);
-    uint64_t mapped = result.head.result ? 0 : result.size;
-    assert_true(result.head.result == 0 || result.head.result == 2);
-    xdr_free((xdrproc_t)xdr_map_result, (char *)&result);
-    return mapped;
-}
-
-static void unmap(struct peer *peer, uint64_t offset, uint64_t size)
-{
-    unmap_args args = { .address = peer->base + offset, .size = size };
-    flyt_unmap_1(&args, NULL, peer->stub);
-}
 
 static uint64_t told_total(struct peer *peer)
 {
@@ -345,8 +327,7 @@ TEST_WITH(multiprocessors_of_new_programs, begin_software, end)
     assert_int_equal(answer.sms, 2);
     assert_int_equal(answer.memory, 48 * MIB);
     assert_int_equal(told_total(&n->f.a), 48 * MIB);
-    peer_connect(&next, n->f.server.uri[0]);
-    peer_hello(&next);
+    peer_open(&next, n->f.server.uri[0]);
     const flyt_device *device = &next.hello.devices.devices_val[0];
     for (u_int i = 0; i < device->attributes.attributes_len; i++)
         if (device->attributes.attributes_val[i].name == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)

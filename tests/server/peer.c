@@ -140,6 +140,12 @@ void peer_hello(struct peer *peer)
     assert_int_equal(peer_took(peer, status, (xdrproc_t)xdr_plain_result, &result), 0);
 }
 
+void peer_open(struct peer *peer, const char *uri)
+{
+    peer_connect(peer, uri);
+    peer_hello(peer);
+}
+
 void peer_close(struct peer *peer)
 {
     xdr_free((xdrproc_t)xdr_hello_result, (char *)&peer->hello);

@@ -28,6 +28,7 @@ void peer_library(struct peer *, const char *gpu);
 void peer_connect(struct peer *, const char *uri);
 void peer_connect_with(struct peer *, const char *uri, const void *ticket, size_t size);   /* shows its pass first */
 void peer_hello(struct peer *);                                    /* HELLO; context 0 is the primary one of device 0 */
+void peer_open(struct peer *, const char *uri);                    /* peer_connect, and peer_hello */
 void peer_close(struct peer *);                                    /* also the local server, waited for */
 /* A set-up of a test: *state becomes a peer of the software GPU in this process, behind HELLO. And a tear-down, for a
    peer and for whatever begins with one. */

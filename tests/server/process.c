@@ -64,8 +64,7 @@ TEST(serves_unix_and_tcp)
     struct peer peer;
     server_start(&server, "null", NULL);
     for (int i = 0; i < 2; i++) {
-        peer_connect(&peer, server.uri[i]);
-        peer_hello(&peer);
+        peer_open(&peer, server.uri[i]);
         assert_int_equal(peer.hello.in_process, 0);
         assert_int_equal(peer_map(&peer, peer.base, peer.granule), 0);
         assert_int_equal(peer_context_sync(&peer), 0);
@@ -84,11 +83,9 @@ TEST(one_worker_per_client)
     int pids[64];
     server_start(&server, "null", one_spare);
     children_become(&server, 1, pids);
-    peer_connect(&a, server.uri[0]);
-    peer_hello(&a);
+    peer_open(&a, server.uri[0]);
     children_become(&server, 2, pids);
-    peer_connect(&b, server.uri[1]);
-    peer_hello(&b);
+    peer_open(&b, server.uri[1]);
     children_become(&server, 3, pids);
     assert_true(a.hello.session != b.hello.session);
     peer_close(&a);
@@ -105,8 +102,7 @@ TEST(client_notices_killed_worker)
     int spare[64], both[64], now[64];
     server_start(&server, "null", one_spare);
     children_become(&server, 1, spare);
-    peer_connect(&peer, server.uri[0]);
-    peer_hello(&peer);
+    peer_open(&peer, server.uri[0]);
     children_become(&server, 2, both);
     /* The one that was there first has the client. */
     uint64_t start = clock_now();
@@ -137,8 +133,7 @@ TEST(killed_spare_is_replaced)
     while (clock_now() < until && (server_children(&server, now, 64) != 1 || now[0] == spare[0]));
     assert_int_not_equal(newcomer(spare, 1, now, 1), 0);
     struct peer peer;
-    peer_connect(&peer, server.uri[0]);
-    peer_hello(&peer);
+    peer_open(&peer, server.uri[0]);
     peer_close(&peer);
     server_stop(&server, SIGTERM);
 }
@@ -154,8 +149,7 @@ TEST(killed_worker_had_not_begun)
     int child = fork();
     if (child == 0) {
         struct peer peer;
-        peer_connect(&peer, server.uri[1]);
-        peer_hello(&peer);
+        peer_open(&peer, server.uri[1]);
         _exit(0);
     }
     children_become(&server, 2, both); /* so the first one has been given the connection */
@@ -176,8 +170,7 @@ TEST(killed_client_frees_worker)
     int child = fork();
     if (child == 0) {
         struct peer peer;
-        peer_connect(&peer, server.uri[0]);
-        peer_hello(&peer);
+        peer_open(&peer, server.uri[0]);
         if (write(sign[1], "x", 1) == 1)
             pause();
         _exit(1);
@@ -215,8 +208,7 @@ TEST(silent_peers_get_no_worker)
     for (int i = 0; i < 20; i++)
         silent[i] = raw_connect(server.uri[0]);
     struct peer peer;
-    peer_connect(&peer, server.uri[0]);
-    peer_hello(&peer);
+    peer_open(&peer, server.uri[0]);
     children_become(&server, 2, pids);
     peer_close(&peer);
     children_become(&server, 1, pids);
@@ -266,8 +258,7 @@ TEST(few_files)
     for (int i = 0; i < CONNECTIONS; i++)
         close(silent[i]);
     struct peer peer;
-    peer_connect(&peer, server.uri[0]);
-    peer_hello(&peer);
+    peer_open(&peer, server.uri[0]);
     peer_close(&peer);
     server_stop(&server, SIGTERM);
 }
@@ -299,8 +290,7 @@ TEST(rubbish_costs_one_worker)
         close(fd);
     }
     struct peer peer;
-    peer_connect(&peer, server.uri[0]);
-    peer_hello(&peer);
+    peer_open(&peer, server.uri[0]);
     peer_close(&peer);
     children_become(&server, 1, pids);
     int status = server_stop(&server, SIGTERM);
@@ -313,8 +303,7 @@ TEST(sigterm_ends_busy_workers)
     struct peer peer;
     int pids[64];
     server_start(&server, "null", one_spare);
-    peer_connect(&peer, server.uri[0]);
-    peer_hello(&peer);
+    peer_open(&peer, server.uri[0]);
     children_become(&server, 2, pids);
     uint64_t start = clock_now();
     int status = server_stop(&server, SIGTERM);
@@ -334,8 +323,7 @@ TEST(workers_die_with_the_listener)
     struct peer peer;
     int pids[64];
     server_start(&server, "null", one_spare);
-    peer_connect(&peer, server.uri[0]);
-    peer_hello(&peer);
+    peer_open(&peer, server.uri[0]);
     children_become(&server, 2, pids);
     server_stop(&server, SIGKILL);
     unlink(server.uri[0] + strlen("unix://"));
@@ -378,8 +366,7 @@ TEST(memory_is_bounded)
     uint32_t bytes;
     server_start(&server, "null", one_spare);
     children_become(&server, 1, spare);
-    peer_connect(&peer, server.uri[0]);
-    peer_hello(&peer);
+    peer_open(&peer, server.uri[0]);
     assert_int_equal(peer_map(&peer, peer.base, peer.granule), 0);
     assert_int_equal(peer_load(&peer, 1, kernels_ptx, NULL, 0), 0);
     assert_int_equal(peer_function(&peer, 1, 1, "add", &bytes), 0);
@@ -433,8 +420,7 @@ static int image_is_present(const struct server *server, bool then_send, enum pr
     struct peer peer;
     image_args announce = { .kind = FLYT_IMAGE_PTX, .size = sizeof kernels_ptx };
     image_result result = { 0 };
-    peer_connect(&peer, server->uri[0]);
-    peer_hello(&peer);
+    peer_open(&peer, server->uri[0]);
     hash_bytes(kernels_ptx, sizeof kernels_ptx, (uint8_t *)announce.hash);
     prove(&peer, how, &announce);
     assert_int_equal(flyt_image_1(&announce, &result, peer.stub), RPC_SUCCESS);

@@ -72,8 +72,7 @@ void begin(void)
     setenv("FLYT_SOFTGPU_DEVICES", "2", 1);
     for (int i = 0; i < 2; i++) {
         server_start(&servers[i], "software", more);
-        peer_connect(&peers[i], servers[i].uri[TCP]);
-        peer_hello(&peers[i]);
+        peer_open(&peers[i], servers[i].uri[TCP]);
         assert_true(peers[i].hello.capabilities & FLYT_CAP_COLLECTIVES);
     }
     assert_int_equal(PLAIN(&peers[0], context_retain, context_retain_args, { 1, 1 }), 0);

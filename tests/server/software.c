@@ -22,8 +22,7 @@ static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
     uint32_t bytes;
-    peer_connect(&f->peer, server.uri[0]);
-    peer_hello(&f->peer);
+    peer_open(&f->peer, server.uri[0]);
     f->base = f->peer.base;
     assert_int_equal(peer_map(&f->peer, f->base, 4 * f->peer.granule), 0);
     assert_int_equal(peer_load(&f->peer, 1, kernels_ptx, NULL, 0), 0);

@@ -15,7 +15,6 @@
 #include "cpu/server/tenant/tenant_shared.h"
 #include "tests/server/ledger.h"
 
-enum { PIECE = 2 * MIB };
 
 static int begin(void **state)
 {
@@ -31,24 +30,6 @@ static int end(void **state)
     ledger_end(*state);
     free(*state);
     return 0;
-}
-
-/* Bytes mapped; 0: out of memory. */
-static uint64_t map(struct peer *peer, uint64_t offset, uint64_t size, uint64_t least, bool recall)
-{
-    map_args args = { .address = peer->base + offset, .size = size, .least = least, .piece = PIECE, .recall = recall };
-    map_result result = { 0 };
-    assert_int_equal(flyt_map_1(&args, &result, peer->stub), RPC_SUCCESS);
-    uint64_t mapped = result.head.result ? 0 : result.size;
-    assert_true(result.head.result == 0 || result.head.result == 2);
-    xdr_free((xdrproc_t)xdr_map_result, (char *)&result);
-    return mapped;
-}
-
-static void unmap(struct peer *peer, uint64_t offset, uint64_t size)
-{
-    unmap_args args = { .address = peer->base + offset, .size = size };
-    flyt_unmap_1(&args, NULL, peer->stub);
 }
 
 static void recalled(struct peer *peer, unsigned number, uint64_t idle)
@@ -110,19 +91,19 @@ TEST_WITH(one_limit, begin, end)
 {
     struct fixture *f = *state;
     /* What is welcome comes while there is plenty: an eighth stays. */
-    assert_int_equal(map(&f->a, 0, 32 * MIB, 4 * MIB, false), 32 * MIB);
-    assert_int_equal(map(&f->b, 0, 28 * MIB, 4 * MIB, false), 4 * MIB);
+    assert_int_equal(map_least(&f->a, 0, 32 * MIB, 4 * MIB, false), 32 * MIB);
+    assert_int_equal(map_least(&f->b, 0, 28 * MIB, 4 * MIB, false), 4 * MIB);
     assert_int_equal(held(f), 36 * MIB);
-    assert_int_equal(map(&f->b, 4 * MIB, 30 * MIB, 30 * MIB, false), 0);
-    assert_int_equal(map(&f->b, 4 * MIB, 28 * MIB, 28 * MIB, false), 28 * MIB);
-    assert_int_equal(map(&f->b, 32 * MIB, PIECE, PIECE, false), 0);
+    assert_int_equal(map(&f->b, 4 * MIB, 30 * MIB), 0);
+    assert_int_equal(map(&f->b, 4 * MIB, 28 * MIB), 28 * MIB);
+    assert_int_equal(map(&f->b, 32 * MIB, PIECE), 0);
     assert_int_equal(held(f), LIMIT);
     /* part of it goes, by whole pieces, also of several MAPs at once */
     unmap(&f->b, 2 * MIB, 4 * MIB);
     assert_int_equal(peer_context_sync(&f->b), 0);
     assert_int_equal(f->b.last.latched, 0);
     assert_int_equal(held(f), LIMIT - 4 * MIB);
-    assert_int_equal(map(&f->a, 32 * MIB, 4 * MIB, 4 * MIB, false), 4 * MIB);
+    assert_int_equal(map(&f->a, 32 * MIB, 4 * MIB), 4 * MIB);
     assert_int_equal(peer_context_reset(&f->a), 0);
     held_becomes(f, 28 * MIB);
 }
@@ -130,10 +111,10 @@ TEST_WITH(one_limit, begin, end)
 TEST_WITH(recall_moves_credit, begin, end)
 {
     struct fixture *f = *state;
-    assert_int_equal(map(&f->a, 0, 40 * MIB, 40 * MIB, false), 40 * MIB);
+    assert_int_equal(map(&f->a, 0, 40 * MIB), 40 * MIB);
     struct answerer giver = { .peer = &f->a, .give = 8 * MIB, .at = 32 * MIB, .idle = 0, .answers = 1 };
     answer(&giver);
-    assert_int_equal(map(&f->b, 0, 32 * MIB, 32 * MIB, true), 32 * MIB);
+    assert_int_equal(map_least(&f->b, 0, 32 * MIB, 32 * MIB, true), 32 * MIB);
     answered(&giver);
     assert_int_equal(giver.asked, 8 * MIB); /* what lacked */
     assert_int_equal(held(f), LIMIT);
@@ -143,7 +124,7 @@ TEST_WITH(recall_moves_credit, begin, end)
         giver = (struct answerer){ .peer = &f->a, .answers = 1 };
         answer(&giver);
         uint64_t start = clock_now();
-        assert_int_equal(map(&f->b, 32 * MIB, PIECE, PIECE, true), 0);
+        assert_int_equal(map_least(&f->b, 32 * MIB, PIECE, PIECE, true), 0);
         soon = clock_now() - start < 450 * CLOCK_NS_PER_MS;
         answered(&giver);
     }
@@ -159,17 +140,17 @@ TEST_WITH(recall_moves_credit, begin, end)
 TEST_WITH(the_deaf_and_the_liars, begin, end)
 {
     struct fixture *f = *state;
-    assert_int_equal(map(&f->a, 0, 60 * MIB, 60 * MIB, false), 60 * MIB);
+    assert_int_equal(map(&f->a, 0, 60 * MIB), 60 * MIB);
     recalled(&f->a, 77, 60 * MIB); /* nobody asked */
     assert_int_equal(peer_context_sync(&f->a), 0);
     /* It does not answer: a little patience, and less each time. */
     uint64_t start = clock_now();
-    assert_int_equal(map(&f->b, 0, 6 * MIB, 6 * MIB, true), 0);
+    assert_int_equal(map_least(&f->b, 0, 6 * MIB, 6 * MIB, true), 0);
     uint64_t first = clock_now() - start;
     assert_true(first > 400 * CLOCK_NS_PER_MS && first < 5 * CLOCK_NS_PER_SECOND);
     start = clock_now();
     for (int i = 0; i < 100; i++)
-        assert_int_equal(map(&f->b, 0, 6 * MIB, 6 * MIB, true), 0);
+        assert_int_equal(map_least(&f->b, 0, 6 * MIB, 6 * MIB, true), 0);
     assert_true(clock_now() - start < 20 * CLOCK_NS_PER_SECOND);
     assert_true(told_free(&f->b) == 4 * MIB);
     /* It claims more than it has. */
@@ -188,7 +169,7 @@ TEST_WITH(the_deaf_and_the_liars, begin, end)
         assert_int_equal(f->a.last.latched, 1);
     }
     assert_int_equal(held(f), 60 * MIB);
-    assert_int_equal(map(&f->b, 0, 4 * MIB, 4 * MIB, true), 4 * MIB);
+    assert_int_equal(map_least(&f->b, 0, 4 * MIB, 4 * MIB, true), 4 * MIB);
 }
 
 /* Many at once, none waited for: each is answered, and the other goes on meanwhile. */
@@ -199,7 +180,7 @@ TEST_WITH(mapping_without_end, begin, end)
     static map_result results[CALLS];
     static struct rpc_call calls[CALLS];
     struct fixture *f = *state;
-    assert_int_equal(map(&f->b, 0, 32 * MIB, 32 * MIB, false), 32 * MIB);
+    assert_int_equal(map(&f->b, 0, 32 * MIB), 32 * MIB);
     memset(results, 0, sizeof results);
     memset(calls, 0, sizeof calls);
     for (int i = 0; i < CALLS; i++) {
@@ -234,14 +215,14 @@ TEST_WITH(mapping_without_end, begin, end)
 TEST_WITH(killed, begin, end)
 {
     struct fixture *f = *state;
-    assert_int_equal(map(&f->a, 0, 60 * MIB, 60 * MIB, false), 60 * MIB);
+    assert_int_equal(map(&f->a, 0, 60 * MIB), 60 * MIB);
     int64_t worker = 0;
     for (uint32_t i = 0; i < f->ledger->high; i++)
         if (f->ledger->slots[i].bytes == 60 * MIB)
             worker = f->ledger->slots[i].pid;
     assert_true(worker > 0);
     kill((pid_t)worker, SIGKILL);
-    assert_int_equal(map(&f->b, 0, 40 * MIB, 40 * MIB, true), 40 * MIB);
+    assert_int_equal(map_least(&f->b, 0, 40 * MIB, 40 * MIB, true), 40 * MIB);
     held_becomes(f, 40 * MIB);
 }
 
