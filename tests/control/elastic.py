@@ -15,7 +15,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -39,22 +38,6 @@ class Cluster(Local):
                          f"{MEMORY >> 20}M", FLYT_LOG="info")
         self.place = self.env
         self.run("vm", "set", "local", "--sms", "4", "--memory", "128M")
-
-    def command(self, *words):
-        return subprocess.run([f"{BIN}/flytctl", *words], env=self.place, capture_output=True, text=True, timeout=60)
-
-    def begin(self, *words):
-        return subprocess.Popen([f"{BIN}/flytctl", *words], env=self.place, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
-
-    def run(self, *words, expect=0):
-        done = self.command(*words)
-        assert done.returncode == expect, (words, done)
-        return done.stdout + done.stderr
-
-    def rows(self, *words):
-        rows = json.loads(self.run("--json", *words))
-        return rows if isinstance(rows, list) else next(value for value in rows.values() if isinstance(value, list))
 
     def share(self):
         """What is booked, what the node has said, and what the GPU's books add up to."""

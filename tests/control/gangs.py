@@ -40,17 +40,6 @@ class Cluster(Local):
         self.place = self.env
         self.run("vm", "set", "local", "--gpus", str(GPUS), "--sms", str(SHARE_SMS), "--memory", f"{SHARE}M")
 
-    def command(self, *words):
-        return subprocess.run([f"{BIN}/flytctl", *words], env=self.place, capture_output=True, text=True, timeout=60)
-
-    def run(self, *words, expect=0):
-        done = self.command(*words)
-        assert done.returncode == expect, (words, done)
-        return done.stdout + done.stderr
-
-    def rows(self, *words):
-        return self.json(*words)
-
     def used(self):
         """SMs and MiB that are booked, of all GPUs."""
         row = self.json("status")

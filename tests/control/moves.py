@@ -113,24 +113,6 @@ class Cluster(Local):
                          "--memory", f"{memory}M", *options, FLYT_LOG="info")
         self.run("vm", "set", "local", "--sms", str(sms // 2), "--memory", f"{memory // 2}M")
 
-    def command(self, *words):
-        return subprocess.run([f"{BIN}/flytctl", *words], env=self.env, capture_output=True, text=True, timeout=120)
-
-    def begin(self, *words):
-        return subprocess.Popen([f"{BIN}/flytctl", *words], env=self.env, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
-
-    def run(self, *words, expect=0):
-        done = self.command(*words)
-        assert done.returncode == expect, (words, done)
-        return done.stdout + done.stderr
-
-    def rows(self, *words):
-        done = self.command("--json", *words)
-        assert done.returncode == 0, (words, done)
-        rows = json.loads(done.stdout)        # stderr may say that an answer is late, say
-        return rows if isinstance(rows, list) else next(value for value in rows.values() if isinstance(value, list))
-
     def kinds(self):
         return [row["kind"] for row in map(json.loads, self.run("events", "-j").splitlines())]
 

@@ -47,14 +47,6 @@ class Cluster(Local):
         self.place = self.env
         self.run("vm", "set", "local", "--gpus", str(NODES * GPUS), "--sms", "2", "--memory", "96M")
 
-    def command(self, *words):
-        return subprocess.run([f"{BIN}/flytctl", *words], env=self.place, capture_output=True, text=True, timeout=60)
-
-    def run(self, *words, expect=0):
-        done = self.command(*words)
-        assert done.returncode == expect, (words, done)
-        return done.stdout + done.stderr
-
     def booked(self):
         """SMs that are booked on each GPU, by node."""
         return [[gpu["sms_used"] for gpu in node["gpus"]] for node in self.json("node", "list")]

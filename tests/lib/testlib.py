@@ -417,6 +417,26 @@ class Local:
         self.ctl = Ctl(self.bin, environment=self.env)
         self.json = self.ctl.json
 
+    def command(self, *words):
+        """flytctl, however it ends: all of a run."""
+        return self.ctl.run(*words, limit=120)
+
+    def run(self, *words, expect=0):
+        """What flytctl says, on stdout and stderr."""
+        done = self.command(*words)
+        need(done.returncode == expect, lambda: f"{words}: {done}")
+        return done.stdout + done.stderr
+
+    def begin(self, *words):
+        """flytctl, which goes on meanwhile."""
+        return subprocess.Popen([f"{self.bin}/flytctl", *words], env=self.env, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def rows(self, *words):
+        """The rows of a list of flytctl."""
+        rows = self.json(*words)
+        return rows if isinstance(rows, list) else next(value for value in rows.values() if isinstance(value, list))
+
     def __enter__(self):
         return self
 
