@@ -8,7 +8,6 @@ stdout.
 
     bar.py [--bin DIR]
 """
-import argparse
 import glob
 import os
 import re
@@ -21,7 +20,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import e2e  # noqa: E402
-from testlib import only_cases  # noqa: E402
+from testlib import bin_folder, only_cases  # noqa: E402
 
 PROGRAMS = ("vector_add", "streams", "pinned", "memory", "cancelled")
 MIB = 1 << 20
@@ -174,9 +173,7 @@ CASES = {"programs, pinned memory included, go through a file": everything,
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="bin")
-    bindir = os.path.abspath(parser.parse_args().bin)
+    bindir = bin_folder(__doc__)
     for name, case in CASES.items():
         case.__name__ = name
     return only_cases(tests=list(CASES.values()), call=lambda case: case(bindir))

@@ -7,7 +7,6 @@
 
 A container is what unshare(1) makes. The program asks for shared memory or nothing, and uses pinned memory in place.
 """
-import argparse
 import os
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import e2e  # noqa: E402
-from testlib import plan, result, skip  # noqa: E402
+from testlib import bin_folder, plan, result, skip  # noqa: E402
 
 PROGRAM = "build/cuda/pinned"
 # unshare needs this of who is not root.
@@ -30,9 +29,7 @@ CONTAINERS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="bin")
-    bindir = os.path.abspath(parser.parse_args().bin)
+    bindir = bin_folder(__doc__)
     folder = tempfile.mkdtemp(prefix="flyt-containers.")
     server = e2e.Server(bindir, "shm", "software", folder, {})
     try:

@@ -4,7 +4,6 @@
 shows: a guest in the program: a server that is started without stdin and stderr keeps their numbers free of its
    sockets, and so do its workers
 """
-import argparse
 import os
 import shutil
 import subprocess
@@ -13,11 +12,9 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import e2e  # noqa: E402
-from testlib import case, need, only_cases  # noqa: E402
+from testlib import bin_folder, case, need, only_cases  # noqa: E402
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--bin", default="bin")
-BIN = os.path.abspath(parser.parse_args().bin)
+BIN = bin_folder(__doc__)
 PROGRAMS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "build/cuda")
 
 

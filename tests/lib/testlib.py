@@ -6,6 +6,7 @@ daemons, flytctl, and clusters of flyt-local.
 
 A test is a list of cases (case, run_cases), or a story in which ok(…) says how far it came (ok, story).
 """
+import argparse
 import contextlib
 import fcntl
 import glob
@@ -263,6 +264,13 @@ def spawn(log, *command, environment=None):
     """Starts a program that writes into this file, behind what is there."""
     with open(log, "ab") as file:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment)
+
+
+def bin_folder(description):
+    """The folder of the built programs, for a test whose only argument is --bin."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="bin")
+    return os.path.abspath(parser.parse_args().bin)
 
 
 def sanitized(bindir, word=""):

@@ -8,16 +8,14 @@
 
     cluster.py [--bin DIR]
 """
-import argparse
 import os
 import shutil
 import stat
-import sys
 import tempfile
 
 import guest
 from host import Host, Tap
-from testlib import until
+from testlib import bin_folder, until
 from memory import COPIES, fill_with_garbage
 
 MIB = 1 << 20
@@ -120,13 +118,8 @@ def paused(bed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="bin")
-    bindir = os.path.abspath(parser.parse_args().bin)
-    why = guest.made()
-    if why:
-        print(f"1..0 # SKIP no virtual machine can be had: {why}")
-        sys.exit(77)
+    bindir = bin_folder(__doc__)
+    guest.skip_if(guest.made())
     tap, bed = Tap(), Bed(bindir)
     try:
         tap.case("the node manager makes the memory of each guest", made, bed)

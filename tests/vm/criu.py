@@ -8,18 +8,16 @@
 
 criu needs a kernel that it knows: the guests' is Debian's own.
 """
-import argparse
 import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 
 import guest
 from host import Host, Tap
-from testlib import until
+from testlib import bin_folder, until
 
 MODULES = "nf_tables unix_diag inet_diag tcp_diag udp_diag raw_diag netlink_diag af_packet_diag tun veth"
 FROZEN, IMAGES = "/tmp/flyt-frozen", "/tmp/images"
@@ -200,14 +198,9 @@ def left_running(bed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="bin")
-    bindir = os.path.abspath(parser.parse_args().bin)
-    why = guest.made() or guest.modules() or (None if shutil.which("criu", path="/usr/sbin:/usr/bin") else
-                                        "there is no criu here (tools/setup --for check installs it)")
-    if why:
-        print(f"1..0 # SKIP {why}")
-        sys.exit(77)
+    bindir = bin_folder(__doc__)
+    guest.skip_if(guest.made() or guest.modules() or not shutil.which("criu", path="/usr/sbin:/usr/bin") and
+                  "there is no criu here (tools/setup --for check installs it)")
     tap, bed = Tap(), Bed(bindir)
     try:
         bed.boot()

@@ -26,7 +26,14 @@ HOST = "10.0.2.2"                               # what the guest calls the machi
 def made():
     """None; or why no guest can be had here."""
     done = subprocess.run([os.path.join(REPO, "tests/vm/make-guest")], capture_output=True, text=True, timeout=300)
-    return None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["make-guest failed"])[-1]
+    said = done.stderr.strip().splitlines() or ["make-guest failed"]
+    return None if done.returncode == 0 else f"no virtual machine can be had: {said[-1]}"
+
+
+def skip_if(why):
+    """Ends a test that cannot run here. why: of None or False: it can."""
+    if why:
+        sys.exit(testlib.skip_all(why))
 
 
 def modules():

@@ -8,18 +8,16 @@
 The managers' machine and the GPU machine are this one: their programs are installed into a folder (DESTDIR). The guest
 sees this machine's files, and what it writes stays in its memory; so the package is installed there as in any VM.
 """
-import argparse
 import glob
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 
 import guest
 from host import Host, Tap
-from testlib import until
+from testlib import bin_folder, until
 
 SIZE = 128 << 20
 SMALL = "512 32 5 2"
@@ -101,13 +99,8 @@ def shown(bed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="bin")
-    bindir = os.path.abspath(parser.parse_args().bin)
-    why = guest.made() or (os.geteuid() != 0 and "it takes root, as the package does")
-    if why:
-        print(f"1..0 # SKIP no virtual machine can be had: {why}")
-        sys.exit(77)
+    bindir = bin_folder(__doc__)
+    guest.skip_if(guest.made() or (os.geteuid() != 0 and "it takes root, as the package does"))
     tap, bed = Tap(), Bed(bindir)
     folder = os.path.join(bed.host.folder, "installed")
     try:

@@ -4,11 +4,10 @@ Prints a table for docs/measurements; no test.
 
     measure.py [--bin DIR]
 """
-import argparse
-import os
 import sys
 
 import guest
+from testlib import bin_folder
 from memory import COPIES, Bed
 
 
@@ -17,9 +16,7 @@ def values(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="bin")
-    bindir = os.path.abspath(parser.parse_args().bin)
+    bindir = bin_folder(__doc__)
     why = guest.made()
     if why:
         sys.exit(f"measure: {why}")

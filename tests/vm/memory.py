@@ -8,7 +8,6 @@
 
     memory.py [--bin DIR]
 """
-import argparse
 import mmap
 import os
 import re
@@ -19,7 +18,7 @@ import tempfile
 
 import guest
 from host import Tap
-from testlib import until
+from testlib import bin_folder, until
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cuda"))
 import e2e  # noqa: E402
@@ -187,13 +186,8 @@ CASES = {"a program finds the device, and goes on through its memory": found,
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="bin")
-    bindir = os.path.abspath(parser.parse_args().bin)
-    why = guest.made()
-    if why:
-        print(f"1..0 # SKIP no virtual machine can be had: {why}")
-        sys.exit(77)
+    bindir = bin_folder(__doc__)
+    guest.skip_if(guest.made())
     tap, bed = Tap(), Bed(bindir)
     try:
         for what, case in CASES.items():

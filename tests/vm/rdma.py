@@ -9,19 +9,18 @@ The cards are a cable between the guests, with Debian's rdma_rxe on it. The gues
 about speed. UCX 1.13 does not take rdma_rxe's datagrams between IPv4 addresses, by which it begins a connection:
 UCX_IB_GID_INDEX=0 is the card's IPv6 address.
 """
-import argparse
 import glob
 import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
 import guest
 from host import Tap
+from testlib import bin_folder
 
 NAMES = ("one", "two")
 SILENCE = 20
@@ -102,13 +101,8 @@ class Bed:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="bin")
-    bindir = os.path.abspath(parser.parse_args().bin)
-    why = needs()
-    if why:
-        print(f"1..0 # SKIP {why}")
-        sys.exit(77)
+    bindir = bin_folder(__doc__)
+    guest.skip_if(needs())
     tap, bed = Tap(), Bed(bindir)
     try:
         if tap.case("two guests boot, with soft-RoCE on the cable between them", bed.boot):

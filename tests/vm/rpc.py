@@ -7,15 +7,13 @@
 
     rpc.py [--bin DIR]
 """
-import argparse
 import glob
 import os
 import re
-import sys
 
 import guest
 from host import Host, Tap
-from testlib import until
+from testlib import bin_folder, until
 
 PROGRAMS = ("vector_add", "printing", "reuse", "numbers", "sticky", "errors")
 
@@ -73,13 +71,8 @@ def benchmark(host, machine):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="bin")
-    bindir = os.path.abspath(parser.parse_args().bin)
-    why = guest.made()
-    if why:
-        print(f"1..0 # SKIP no virtual machine can be had: {why}")
-        sys.exit(77)
+    bindir = bin_folder(__doc__)
+    guest.skip_if(guest.made())
     tap, machine = Tap(), None
     host = Host(bindir)
     try:
