@@ -129,18 +129,7 @@ TEST_ON(call_waits, "unix", "shm", "tls", "local")
     end(&c);
 }
 
-static void *write_much(void *context)
-{
-    char *bytes = calloc(1, FLYT_MAX_INLINE);
-    copy_in_args in = { .data = { .kind = FLYT_BULK_INLINE } };
-    in.data.flyt_bulk_u.bytes.bytes_val = bytes;
-    in.data.flyt_bulk_u.bytes.bytes_len = FLYT_MAX_INLINE;
-    enum clnt_stat status = RPC_SUCCESS;
-    for (unsigned i = 0; i < 64 && status == RPC_SUCCESS; i++)
-        status = flyt_copy_in_1(&in, NULL, stub_of(context));
-    free(bytes);
-    return (void *)(uintptr_t)status;
-}
+static void *write_much(void *client) { return (void *)(uintptr_t)test_flood(client); }
 
 static void *read_all(void *context)
 {
@@ -176,7 +165,7 @@ TEST_ON(write_gives_up, "tcp", "shm")
     start(&c, *state);
     beating_stop(&c.beating);
     struct moment begun = this_moment();
-    assert_int_equal((enum clnt_stat)(uintptr_t)write_much(c.client), RPC_CANTSEND);
+    assert_int_equal(test_flood(c.client), RPC_CANTSEND);
     assert_true(passed(begun, 0.7, 5));
     end(&c);
 }

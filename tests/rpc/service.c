@@ -299,3 +299,16 @@ void test_channels(const char *kind, rpc_channel *out[2])
     fprintf(stderr, "no %s channels: %s\n", kind, error);
     abort();
 }
+
+enum clnt_stat test_flood(rpc_client *client)
+{
+    char *bytes = calloc(1, FLYT_MAX_INLINE);
+    copy_in_args in = { .data = { .kind = FLYT_BULK_INLINE } };
+    in.data.flyt_bulk_u.bytes.bytes_val = bytes;
+    in.data.flyt_bulk_u.bytes.bytes_len = FLYT_MAX_INLINE;
+    enum clnt_stat status = RPC_SUCCESS;
+    for (unsigned i = 0; i < 64 && status == RPC_SUCCESS; i++)
+        status = flyt_copy_in_1(&in, NULL, stub_of(client));
+    free(bytes);
+    return status;
+}

@@ -63,6 +63,9 @@ void test_socket_pair(int fds[2]);
 /* CONTEXT_SYNC and its answer. */
 enum clnt_stat test_call(rpc_client *, int context);
 
+/* Large ASYNC calls, 64 of them, up to the first that cannot be sent; how that one ended, or RPC_SUCCESS. */
+enum clnt_stat test_flood(rpc_client *);
+
 /* What a client says of the loss of its server: test_loss_note with one of these. */
 struct test_loss { unsigned count; char reason[RPC_ERROR_SIZE]; };
 void test_loss_note(void *loss, const char *reason);

@@ -280,16 +280,8 @@ TEST(deaf)
     struct test_loss losses = { 0 };
     test_channels("shm", channels);
     assert_int_equal(rpc_client_create(channels[0], &rpc_flyt_program, 1, test_loss_note, &losses, &client, NULL), 0);
-    char *bytes = calloc(1, FLYT_MAX_INLINE);
-    copy_in_args in = { .data = { .kind = FLYT_BULK_INLINE } };
-    in.data.flyt_bulk_u.bytes.bytes_val = bytes;
-    in.data.flyt_bulk_u.bytes.bytes_len = FLYT_MAX_INLINE;
-    enum clnt_stat status = RPC_SUCCESS;
-    for (unsigned i = 0; i < 64 && status == RPC_SUCCESS; i++)
-        status = flyt_copy_in_1(&in, NULL, stub_of(client));
-    assert_int_equal(status, RPC_CANTSEND);
+    assert_int_equal(test_flood(client), RPC_CANTSEND);
     assert_int_equal(losses.count, 1);
-    free(bytes);
     rpc_client_destroy(client);
     rpc_channel_destroy(channels[1]);
 }

@@ -109,15 +109,13 @@ static void *work(void *context)
     return NULL;
 }
 
-static void many_threads(const char *kind, bool helper)
+/* All of them; the server has had each call in its order. */
+static void run_threads(struct joint *joint, void *(*work_of)(void *), unsigned calls)
 {
-    struct joint *joint = join(kind, 0);
-    if (helper)
-        add_helper(joint);
     struct worker workers[THREADS];
     for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){ .joint = joint, .number = i, .calls = CALLS_EACH };
-        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+        workers[i] = (struct worker){ .joint = joint, .number = i, .calls = calls };
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work_of, &workers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++) {
         pthread_join(workers[i].thread, NULL);
@@ -126,9 +124,17 @@ static void many_threads(const char *kind, bool helper)
     context_args asked = { 0 };
     memory_info_result info = { 0 };
     assert_int_equal(flyt_memory_info_1(&asked, &info, stub_of(joint->client)), RPC_SUCCESS);
-    assert_int_equal(info.free, THREADS * CALLS_EACH);
+    assert_int_equal(info.free, THREADS * calls);
     assert_int_equal(atomic_load(&joint->service->disorder), 0);
     part(joint);
+}
+
+static void many_threads(const char *kind, bool helper)
+{
+    struct joint *joint = join(kind, 0);
+    if (helper)
+        add_helper(joint);
+    run_threads(joint, work, CALLS_EACH);
 }
 
 TEST_ON(threads, EVERYWHERE) { many_threads(*state, true); }
@@ -419,21 +425,7 @@ TEST_ON(many_threads_both_full, EVERYWHERE)
     const char *kind = *state;
     struct joint *joint = join(kind, strcmp(kind, "unix") == 0 ? 4096 : 0);
     add_helper(joint);
-    struct worker workers[THREADS];
-    for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){ .joint = joint, .number = i, .calls = 12 };
-        assert_int_equal(pthread_create(&workers[i].thread, NULL, pump, &workers[i]), 0);
-    }
-    for (unsigned i = 0; i < THREADS; i++) {
-        pthread_join(workers[i].thread, NULL);
-        assert_int_equal(workers[i].failures, 0);
-    }
-    context_args asked = { 0 };
-    memory_info_result info = { 0 };
-    assert_int_equal(flyt_memory_info_1(&asked, &info, stub_of(joint->client)), RPC_SUCCESS);
-    assert_int_equal(info.free, THREADS * 12);
-    assert_int_equal(atomic_load(&joint->service->disorder), 0);
-    part(joint);
+    run_threads(joint, pump, 12);
 }
 
 int main(void) { return unit_run(NULL, NULL); }
