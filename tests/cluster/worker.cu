@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "../lib/now.h"
 
 enum { COUNT = 4096, ROUNDS = 8, PAUSE_MS = 15 };
 
@@ -28,13 +29,6 @@ static uint32_t expected(uint32_t value, uint32_t key, uint32_t i)
     for (int k = 0; k < ROUNDS; k++)
         x = x * 1664525u + 1013904223u + i;
     return x;
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 static unsigned done_rounds;
@@ -68,9 +62,9 @@ int main(int argc, char **argv)
         in[i] = seed * 2654435761u + i;
     must(cudaMemcpy(kept, in, sizeof in, cudaMemcpyHostToDevice), "cudaMemcpy");
     must(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    begun = now();
-    while (!asked_to_end && now() - begun < seconds) {
-        double start = now();
+    begun = now_s();
+    while (!asked_to_end && now_s() - begun < seconds) {
+        double start = now_s();
         uint32_t key = seed + done_rounds;
         must(cudaMalloc((void **)&device, sizeof in), "cudaMalloc");
         must(cudaMemcpy(device, kept, sizeof in, cudaMemcpyDeviceToDevice), "cudaMemcpy");
@@ -85,7 +79,7 @@ int main(int argc, char **argv)
                 return 1;
             }
         done_rounds++;
-        double took = now() - start;
+        double took = now_s() - start;
         if (took > longest)
             longest = took;
         struct timespec pause = { 0, PAUSE_MS * 1000000 };

@@ -11,13 +11,6 @@
 
 #include "tests/control/cluster_rig.h"
 
-double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 double process_cpu(pid_t pid)
 {
     char path[64], text[1024] = "";
@@ -47,7 +40,7 @@ void print_memory(void)
 
 struct meter meter_read(void)
 {
-    struct meter now = { .start = seconds() };
+    struct meter now = { .start = now_s() };
     unsigned long user = 0, nice = 0, system = 0;
     struct rusage self;
     FILE *file = fopen("/proc/stat", "re");

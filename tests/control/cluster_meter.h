@@ -7,7 +7,8 @@
 
 #include <sys/types.h>
 
-double seconds(void); /* of a clock that only goes on */
+#include "tests/lib/now.h"
+
 /* Seconds of processor time so far: of the manager, and of another process. */
 double manager_cpu(void);
 double process_cpu(pid_t);

@@ -84,7 +84,7 @@ static void add_vms(void)
     char name[32];
     admin_status(); /* connects */
     secret_stored(&secret, stored);
-    double start = seconds();
+    double start = now_s();
     for (int i = 0; i < vm_count + late_count; i++) {
         snprintf(name, sizeof name, "vm-%d", i);
         admin_vm_add_args args = {
@@ -95,7 +95,7 @@ static void add_vms(void)
         assert_int_equal(link_call(rig.admin, ADMIN_VM_ADD, &args, 60000, vm_added, NULL, NULL), 0);
     }
     rig_until(added == vm_count + late_count, LIMIT_MS);
-    printf("# %d VMs added in %.1f s\n", added, seconds() - start);
+    printf("# %d VMs added in %.1f s\n", added, now_s() - start);
 }
 
 /* ---- clients ---- */
@@ -207,7 +207,7 @@ static void answered(void *context, int error, const char *why, void *object)
 static void place(int from, int to)
 {
     const client_request_args args = { .prog = { .key = 1, .executable = (char *)"x" }, .wait = CLIENT_WAIT_YES };
-    double start = seconds();
+    double start = now_s();
     struct meter meter = meter_read();
     char text[100];
     for (int i = from; i < to; i++) {
@@ -215,7 +215,7 @@ static void place(int from, int to)
         rig_until(i - running < IN_FLIGHT, LIMIT_MS);
     }
     rig_until(running == to, LIMIT_MS);
-    double took = seconds() - start;
+    double took = now_s() - start;
     assert_int_equal(failed, 0);
     if (from)
         return;
@@ -229,13 +229,13 @@ static void place(int from, int to)
 
 static void connect_and_place(void)
 {
-    double start = seconds();
+    double start = now_s();
     for (int i = 0; i < seats; i++) {
         come(&clients[i]);
         rig_until(i - registered < IN_FLIGHT, LIMIT_MS);
     }
     rig_until(registered == seats, LIMIT_MS);
-    printf("# %d nodes and %d client managers connected in %.1f s\n", node_count, seats, seconds() - start);
+    printf("# %d nodes and %d client managers connected in %.1f s\n", node_count, seats, now_s() - start);
     place(0, seats);
     for (int i = seats; i < vm_count; i++) {
         leave(&clients[i - seats]);
@@ -262,7 +262,7 @@ static void list(const char *what, const char *command, const char *option)
     int status;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", 1 /* O_WRONLY */, 0);
-    double start = seconds();
+    double start = now_s();
     struct meter meter = meter_read();
     char text[100];
     int failure = posix_spawn(&pid, flytctl, &actions, NULL, argv, environ);
@@ -271,7 +271,7 @@ static void list(const char *what, const char *command, const char *option)
         fail_msg("starting %s: %s", flytctl, strerror(failure));
     while (waitpid(pid, &status, WNOHANG) == 0)
         rig_run_ms(1);
-    double took = (seconds() - start) * 1000;
+    double took = (now_s() - start) * 1000;
     if (status)
         fail_msg("flytctl %s list ended with status %#x", command, status);
     printf("# flytctl %s list %s: %.0f ms (%s)\n", command, option ? option : "", took, what);
@@ -333,7 +333,7 @@ static double scrape(int port, const char *path, size_t *size)
     static char text[1 << 20];
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    double start = seconds();
+    double start = now_s();
     ssize_t got = 0;
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (connect(fd, (struct sockaddr *)&at, sizeof at) != 0)
@@ -342,7 +342,7 @@ static double scrape(int port, const char *path, size_t *size)
     while ((got = read(fd, text, sizeof text)) > 0)
         *size += (size_t)got;
     close(fd);
-    return seconds() - start;
+    return now_s() - start;
 }
 
 /* So often was the manager's loop held for more than 5 ms since it began: by the clock, and of processor time. */
@@ -398,7 +398,7 @@ static struct watched work_for(unsigned ms, pid_t monitor, int port)
     static int round;
     static uint64_t calls;
     struct watched out = { 0 };
-    double start = seconds(), manager = manager_cpu(), own = monitor ? process_cpu(monitor) : 0;
+    double start = now_s(), manager = manager_cpu(), own = monitor ? process_cpu(monitor) : 0;
     uint64_t begun = loop_now(rig.loop), report = begun, next = begun;
     struct holds before = held_long();
     while (loop_now(rig.loop) < begun + ms) {
@@ -417,7 +417,7 @@ static struct watched work_for(unsigned ms, pid_t monitor, int port)
         }
         rig_run_ms(5);
     }
-    double took = seconds() - start;
+    double took = now_s() - start;
     out.manager = (manager_cpu() - manager) / took;
     out.monitor = monitor ? (process_cpu(monitor) - own) / took : 0;
     struct holds after = held_long();
@@ -499,7 +499,7 @@ static void wait_in_line(void)
     const client_ended_args ended = { { 1, &key } };
     struct holds before = held_long();
     const int ran = running;
-    double start = seconds();
+    double start = now_s();
     for (int i = vm_count; i < vm_count + late_count; i++) {
         if (taken >= seats)
             leave(&clients[i - vm_count]);
@@ -522,7 +522,7 @@ static void wait_in_line(void)
     struct holds after = held_long();
     printf("# %d programs waited in line for a full cluster, %d began when others ended, in %.1f s: the loop was held "
            "for more than 5 ms of processor time %ld times\n",
-           late_count, gone, seconds() - start, after.worked - before.worked);
+           late_count, gone, now_s() - start, after.worked - before.worked);
     judge_holds(after.worked - before.worked);
 }
 
@@ -565,11 +565,11 @@ static void kill_and_restart(void)
     for (int i = 0; i < vm_count; i++)
         clients[i].back = false;
     struct meter meter = meter_read();
-    double start = seconds();
+    double start = now_s();
     char text[100];
     rig_start();
     let_everybody_in();
-    double took = seconds() - start;
+    double took = now_s() - start;
     printf("# after kill -9 and a restart everybody is back in %.2f s (%.2f s of them the manager's CPU)\n", took,
            manager_cpu());
     if (targets && took * 1000 > RESTART_MS)

@@ -9,19 +9,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/lib/now.h"
 #include "tests/lib/unit.h"
 
 enum { NAMES = 400, STEPS = 20000, MANY = 20000, CHANGES = 2000 };
 
 static char names[NAMES][16];
 static bool there[NAMES];
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 static void check(struct map *map, size_t count)
 {
@@ -72,7 +66,7 @@ TEST(test_a_change_among_many)
         assert_true(map_put(&map, name, &map));
     }
     assert_ptr_equal(map_at(&map, 0), &map);
-    double begun = seconds();
+    double begun = now_s();
     for (int i = 0; i < CHANGES; i++) {
         snprintf(name, sizeof name, "vm-%05d-%d", (i * 31) % MANY, i);
         assert_true(map_put(&map, name, &map));
@@ -81,7 +75,7 @@ TEST(test_a_change_among_many)
         assert_ptr_equal(map_remove(&map, name), &map);
         assert_non_null(map_at(&map, MANY - 1));
     }
-    double each = (seconds() - begun) / (2 * CHANGES);
+    double each = (now_s() - begun) / (2 * CHANGES);
     printf("# %.1f us for a change and a look\n", each * 1e6);
     assert_true(each < 0.0004); /* a sort takes milliseconds */
     for (int i = 1; i <= MANY; i++)

@@ -14,6 +14,7 @@
 
 #include "control-managers/common/db.h"
 #include "cpu/common/explain.h"
+#include "tests/lib/now.h"
 #include "tests/lib/unit.h"
 
 static const char *uri;
@@ -22,13 +23,6 @@ static mongoc_client_t *client;
 
 enum { MAX_ROWS = 64 };
 static struct { size_t count; union db_row rows[MAX_ROWS]; } found;
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
 
 static int keep(void *context, enum db_kind kind, const union db_row *row)
 {
@@ -259,12 +253,12 @@ TEST_WITH(a_silent_manager_is_replaced, setup, teardown)
     lease_of("another", "far-away", 4711);
     assert_int_equal(db_open(uri, &db, error), -EBUSY);
     assert_non_null(strstr(error, "far-away (pid 4711)"));
-    double start = now();
+    double start = now_s();
     int code;
-    while ((code = db_keep(db, error)) == -EBUSY && now() - start < 20)
+    while ((code = db_keep(db, error)) == -EBUSY && now_s() - start < 20)
         usleep(100000);
     assert_int_equal(code, 0);
-    assert_true(now() - start > 5);
+    assert_true(now_s() - start > 5);
     *state = db;
 }
 
@@ -317,21 +311,21 @@ static int endure(double seconds)
         fprintf(stderr, "open: %d %s\n", code, error);
         return 1;
     }
-    double end = now() + seconds, worst = 0;
+    double end = now_s() + seconds, worst = 0;
     uint64_t done = 0, retries = 0;
-    while (now() < end || code) {
+    while (now_s() < end || code) {
         struct db_change changes[3] = { { .action = DB_PUT, .kind = DB_SERVER }, { .action = DB_PUT, .kind = DB_EVENT },
                                         { .action = DB_PUT, .kind = DB_META } };
         changes[0].row.server.id = changes[1].row.event.number = done + 1;
         snprintf(changes[2].row.meta.key, sizeof changes[2].row.meta.key, "last");
         snprintf(changes[2].row.meta.value, sizeof changes[2].row.meta.value, "%llu", (unsigned long long)done + 1);
-        double start = now();
+        double start = now_s();
         code = db_apply(db, changes, 3, error);
-        if (now() - start > worst)
-            worst = now() - start;
+        if (now_s() - start > worst)
+            worst = now_s() - start;
         if (code == 0) {
             done++;
-        } else if (db_mends(code) && now() < end + 30) {
+        } else if (db_mends(code) && now_s() < end + 30) {
             retries++;
             usleep(20000);
         } else {
@@ -357,9 +351,9 @@ static int endure(double seconds)
 static int refused(int expected, double seconds)
 {
     struct db *db;
-    double start = now();
+    double start = now_s();
     int code = db_open(uri, &db, error);
-    double took = now() - start;
+    double took = now_s() - start;
     fprintf(stderr, "%d after %.1f s: %s\n", code, took, code ? error : "opened");
     db_close(db);
     return !(code == -expected && took <= seconds && !strstr(error, "secret-word"));

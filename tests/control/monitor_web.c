@@ -24,6 +24,7 @@
 #include "control-managers/monitor/monitor.h"
 #include "control-managers/monitor/streams.h"
 #include "tests/lib/patience.h"
+#include "tests/lib/now.h"
 #include "tests/lib/unit.h"
 
 enum { LARGE = 16 << 20, READERS = 2400, STREAMS = 1000, PEERS = 4096, TRIES = 5, HOME = 1, ELSEWHERE = 2 };
@@ -36,13 +37,6 @@ bool monitor_away(const struct monitor *of, uint64_t *age_seconds)
 {
     *age_seconds = 0;
     return (void)of, false;
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
 /* ---- the monitor ---- */
@@ -156,11 +150,11 @@ static double scrape(const char *path, size_t size)
 {
     double best = 1e9;
     for (int i = 0; i < TRIES; i++) {
-        const double begun = seconds();
+        const double begun = now_s();
         int fd = get(HOME, path);
         assert_true(read_answer(fd) > (ssize_t)size);
         close(fd);
-        best = seconds() - begun < best ? seconds() - begun : best;
+        best = now_s() - begun < best ? now_s() - begun : best;
     }
     return best;
 }
@@ -179,11 +173,11 @@ static bool has_ended(int fd)
 
 TEST_WITH(test_readers_that_read_nothing, set_up, tear_down)
 {
-    const double begun = seconds();
+    const double begun = now_s();
     for (int i = 0; i < READERS; i++)
         hold(get(HOME, "/metrics"));
     const double took = scrape("/metrics", LARGE);
-    printf("# %d slow readers came in %.2f s; the best of %d scrapes took %.3f s\n", READERS, seconds() - begun, TRIES,
+    printf("# %d slow readers came in %.2f s; the best of %d scrapes took %.3f s\n", READERS, now_s() - begun, TRIES,
            took);
     assert_true(took < 1);
 }
@@ -205,7 +199,7 @@ TEST_WITH(test_many_streams, set_up, tear_down)
     for (int i = 0; i < READERS; i++)
         hold(get(HOME, "/metrics"));
     assert_true(scrape("/metrics", LARGE) < 1);
-    const double begun = seconds();
+    const double begun = now_s();
     put_event("v");
     for (int i = 0; i < STREAMS; i++) {
         ssize_t got = recv(peers[i], line, sizeof line - 1, 0);
@@ -213,8 +207,8 @@ TEST_WITH(test_many_streams, set_up, tear_down)
         line[got] = '\0';
         assert_non_null(strstr(line, "id: 1\ndata: {}"));
     }
-    printf("# %d streams had an event after %.3f s\n", STREAMS, seconds() - begun);
-    assert_true(seconds() - begun < 5); /* their beat would wake them after 10 s */
+    printf("# %d streams had an event after %.3f s\n", STREAMS, now_s() - begun);
+    assert_true(now_s() - begun < 5); /* their beat would wake them after 10 s */
     assert_true(scrape("/api/v1/status", 100) < 1);
 }
 
@@ -293,10 +287,10 @@ TEST_WITH(test_old_texts, set_up, tear_down)
         put(TEXT_METRICS, lines(LARGE));
     }
     assert_true(texts_held() > MOST);
-    const double begun = seconds();
-    while (texts_held() > MOST && seconds() - begun < LATE) /* libmicrohttpd ends them after 20 s */
+    const double begun = now_s();
+    while (texts_held() > MOST && now_s() - begun < LATE) /* libmicrohttpd ends them after 20 s */
         poll(NULL, 0, 100);
-    printf("# after %.1f s %zu MiB are held\n", seconds() - begun, texts_held() >> 20);
+    printf("# after %.1f s %zu MiB are held\n", now_s() - begun, texts_held() >> 20);
     assert_true(texts_held() <= MOST);
 }
 

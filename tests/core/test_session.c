@@ -7,17 +7,11 @@
 #include <unistd.h>
 
 #include "cpu/client/core/wire/state.h"
+#include "tests/lib/now.h"
 #include "tests/lib/unit.h"
 #include "fake.h"
 #include "isolated.h"
 #include "on.h"
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 /* The test's code, what it says, and how often it says it. */
 static void says(void (*test)(void), const char *sentence)
@@ -71,9 +65,9 @@ static void body_silent(void)
     fake_options.silent = true;
     fake_start();
     session_dead_seconds = 1;
-    double before = seconds();
+    double before = now_s();
     attach_gives(802);
-    CHECK(seconds() - before < 5);
+    CHECK(now_s() - before < 5);
 }
 
 static void body_hello_garbage(void)
@@ -393,14 +387,14 @@ static void use_until_lost(void)
     copy_out(on(0), 0, buffer, a, 64, true);
     if (core_attach())
         exit(0);                              /* it never got so far: told at attach */
-    double before = seconds();
+    double before = now_s();
     CHECK(core_sticky() == 46);
     CHECK(copy_out(on(0), 0, buffer, a, 64, true) == 46);
     CHECK(core_context_synchronize(on(0)) == 46 && core_stream_query(on(0), s) == 46 && core_event_query(e) == 46);
     CHECK(core_memory_free(a) == 46 && core_memory_allocate(on(0), 64, &a) == 46 && core_stream_destroy(s) == 46);
     CHECK(core_context_reset(on(0)) == 46);
     core_image_remove(image);
-    CHECK(seconds() - before < 0.5);
+    CHECK(now_s() - before < 0.5);
 }
 
 TEST(loss_at_each_stage)

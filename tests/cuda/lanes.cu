@@ -7,6 +7,7 @@
 // shows: lanes: an event behind a copy to pinned memory is not complete before the bytes are there
 // shows: lanes: a device reset with copies under way, and copies after it
 #include "check.h"
+#include "../lib/now.h"
 #include <pthread.h>
 #include <time.h>
 
@@ -166,13 +167,6 @@ static void *copy_behind(void *argument)
     return NULL;
 }
 
-static double seconds()
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static void held(bool pinned, size_t words)
 {
     enum { STREAMS = 3 };
@@ -196,7 +190,7 @@ static void held(bool pinned, size_t words)
         fill(b[i].host, words, 10 + (unsigned)i);
     }
     MUST(cudaDeviceSynchronize());
-    double start = seconds();
+    double start = now_s();
     for (int i = 0; i < STREAMS; i++)
         wait_for<<<1, 1, 0, b[i].stream>>>(flags);
     MUST(cudaGetLastError());
@@ -231,7 +225,7 @@ static void held(bool pinned, size_t words)
         MUST(cudaFree(b[i].device));
         MUST(cudaStreamDestroy(b[i].stream));
     }
-    printf("held, %s: %.2f s\n", pinned ? "pinned" : "pageable", seconds() - start);
+    printf("held, %s: %.2f s\n", pinned ? "pinned" : "pageable", now_s() - start);
     MUST(cudaStreamDestroy(free_stream));
     MUST(cudaFree(other));
     MUST(cudaFree(flags));

@@ -7,6 +7,7 @@
 // SHARE (1: all) of each WHAT; every result is checked.
 #include "../cuda/check.h"
 #include "../cuda/passing.h"
+#include "../lib/now.h"
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -35,13 +36,6 @@ __global__ void count(unsigned *counter)
 __global__ void count_big(unsigned *counter, big parameters)
 {
     *counter += parameters.words[0] + parameters.words[749];
-}
-
-static double now()
-{
-    timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static size_t part(size_t all)
@@ -229,7 +223,7 @@ static void *work_beside(void *argument)
     unsigned value = 0;
     std::vector<unsigned char> bytes(1 << 20), back(1 << 20);
     while (!__atomic_load_n(&mine->stop, __ATOMIC_RELAXED)) {
-        double began = now();
+        double began = now_s();
         count<<<1, 1, 0, other>>>(mine->counter);
         bytes[0]++;
         MUST(cudaMemcpyAsync(mine->device, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, other));
@@ -237,8 +231,8 @@ static void *work_beside(void *argument)
         MUST(cudaMemcpyAsync(&value, mine->counter, sizeof value, cudaMemcpyDeviceToHost, other));
         MUST(cudaStreamSynchronize(other));
         HOLDS(value == ++mine->rounds && back == bytes);
-        if (now() - began > mine->longest)
-            mine->longest = now() - began;
+        if (now_s() - began > mine->longest)
+            mine->longest = now_s() - began;
     }
     return NULL;
 }
@@ -314,9 +308,9 @@ int main(int argc, char **argv)
             wanted |= strcmp(argv[i], one.name) == 0;
         if (!wanted)
             continue;
-        double began = now();
+        double began = now_s();
         one.run();
-        printf("%s: %.2f s\n", one.name, now() - began);
+        printf("%s: %.2f s\n", one.name, now_s() - began);
         fflush(stdout);
     }
     return check_result("backlog");

@@ -75,7 +75,7 @@ void late(void)
     nccl_result error = NCCL_SUCCESS;
     if (first == 0)
         one_more();
-    for (double until = now() + 20; error == NCCL_SUCCESS && now() < until; usleep(1000))
+    for (double until = now_s() + 20; error == NCCL_SUCCESS && now_s() < until; usleep(1000))
         GOOD(ncclCommGetAsyncError(own[0].comm, &error));
     NEED(error == NCCL_REMOTE_ERROR && strstr(ncclGetLastError(own[0].comm), "not complete in time"), "%d", error);
     printf("# %s\n", ncclGetLastError(own[0].comm));

@@ -8,7 +8,7 @@
 nccl_result error_of(struct nccl_comm *comm, double seconds)
 {
     nccl_result error = NCCL_IN_PROGRESS;
-    for (double until = now() + seconds; error == NCCL_IN_PROGRESS && now() < until; usleep(1000))
+    for (double until = now_s() + seconds; error == NCCL_IN_PROGRESS && now_s() < until; usleep(1000))
         GOOD(ncclCommGetAsyncError(comm, &error));
     return error;
 }
@@ -152,9 +152,9 @@ static void aborted_parent(struct nccl_comm *const parents[MOST])
     struct nccl_comm *child;
     NEED(ncclCommSplit(parents[0], 0, 0, &child, NULL) == NCCL_IN_PROGRESS, "a split");
     usleep(20000);
-    double begin = now();
+    double begin = now_s();
     GOOD(ncclCommAbort(parents[0]));
-    NEED(now() < begin + 0.5, "aborting: %.2f s", now() - begin);
+    NEED(now_s() < begin + 0.5, "aborting: %.2f s", now_s() - begin);
     struct nccl_comm *const mark = child = (struct nccl_comm *)&begin;
     usleep(200000);
     NEED(child == mark, "a handle behind the abort");
@@ -190,7 +190,7 @@ static double late_at;
 static void *late_call(void *unused)
 {
     usleep(300000);
-    late_at = now();
+    late_at = now_s();
     GOOD(sum_of(count - 1, late_comm));
     return unused;
 }
@@ -224,7 +224,7 @@ static void finalized_behind(void)
     NEED(ncclCommFinalize(comms[0]) == NCCL_INVALID_ARGUMENT, "twice");
     NEED(ncclCommDestroy(comms[0]) == NCCL_INVALID_ARGUMENT, "too early");
     GOOD(error_of(comms[0], 10));
-    NEED(late_at && now() >= late_at, "ready before the last rank has called");
+    NEED(late_at && now_s() >= late_at, "ready before the last rank has called");
     pthread_join(thread, NULL);
     all_summed();
     destroyed(comms);
@@ -239,7 +239,7 @@ static void waited_for(nccl_result (*end)(struct nccl_comm *))
     pthread_t thread = under_way(comms);
     for (int i = 0; i < count - 1; i++)
         GOOD(end(comms[i]));
-    NEED(late_at && now() >= late_at, "it did not wait");
+    NEED(late_at && now_s() >= late_at, "it did not wait");
     pthread_join(thread, NULL);
     GOOD(end(comms[count - 1]));
     all_summed();

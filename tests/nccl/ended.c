@@ -18,9 +18,9 @@ static void *split_waits(void *parent)
 
 static void ends_at_once(struct nccl_comm *comm)
 {
-    double begin = now();
+    double begin = now_s();
     GOOD(ncclCommAbort(comm));
-    NEED(now() < begin + 0.5, "aborting: %.2f s", now() - begin);
+    NEED(now_s() < begin + 0.5, "aborting: %.2f s", now_s() - begin);
     NEED(ncclCommAbort(comm) == NCCL_INVALID_ARGUMENT, "aborted twice");
 }
 
@@ -34,10 +34,10 @@ static void initialising(void)
         GOOD(ncclGetUniqueId(&id));
         NEED(ncclCommInitRankConfig(&comm, 2, id, 0, &config) == NCCL_IN_PROGRESS, "not blocking");
         usleep(wait ? 200000 : 0);
-        double begin = now();
+        double begin = now_s();
         NEED(ncclCommDestroy(comm) == NCCL_INVALID_ARGUMENT && strstr(ncclGetLastError(NULL), "ncclCommAbort"),
              "destroyed while it is made");
-        NEED(now() < begin + 0.5, "destroying: %.2f s", now() - begin);
+        NEED(now_s() < begin + 0.5, "destroying: %.2f s", now_s() - begin);
         ends_at_once(comm);
     }
 }
@@ -55,10 +55,10 @@ static void other_thread(void)
     pthread_t thread;
     NEED(pthread_create(&thread, NULL, split_waits, own[0].comm) == 0, "a thread");
     usleep(300000);
-    double begin = now();
+    double begin = now_s();
     ends_at_once(own[0].comm);
     pthread_join(thread, NULL);
-    NEED(now() < begin + 1, "leaving: %.2f s", now() - begin);
+    NEED(now_s() < begin + 1, "leaving: %.2f s", now_s() - begin);
     NEED(split_result == NCCL_INTERNAL_ERROR && !split_new, "what another thread has aborted: %d", split_result);
     NEED(ncclCommAbort(own[0].comm) == NCCL_INVALID_ARGUMENT && strstr(ncclGetLastError(NULL), "no such"),
          "a former one");

@@ -47,10 +47,10 @@ void revoked(void)
             GOOD(call(ALL_REDUCE, i, COUNT, 0));
     for (int i = 0; i < count; i++) {
         nccl_result error = NCCL_REMOTE_ERROR;
-        double begin = now();
+        double begin = now_s();
         NEED(ncclCommRevoke(own[i].comm, 1) == NCCL_INVALID_ARGUMENT, "flags");
         GOOD(ncclCommRevoke(own[i].comm, 0));
-        NEED(now() < begin + 0.5, "revoking: %.2f s", now() - begin);
+        NEED(now_s() < begin + 0.5, "revoking: %.2f s", now_s() - begin);
         NEED(ncclCommRevoke(own[i].comm, 0) == NCCL_INVALID_ARGUMENT, "revoked twice");
         GOOD(ncclCommGetAsyncError(own[i].comm, &error));
         GOOD(error);
@@ -112,12 +112,12 @@ static void shrink(int gone)
 {
     struct nccl_comm *smaller[MOST];
     int excluded[MOST] = { 0, 1, 2, 3 };
-    double begin = now();
+    double begin = now_s();
     GOOD(ncclGroupStart());
     for (int i = 0; i < count; i++)
         GOOD(ncclCommShrink(own[i].comm, excluded, gone, &smaller[i], NULL, 1));
     GOOD(ncclGroupEnd());
-    NEED(now() < begin + 2, "shrinking: %.2f s", now() - begin);
+    NEED(now_s() < begin + 2, "shrinking: %.2f s", now_s() - begin);
     for (int i = 0; i < count; i++) {
         CUDA(cuCtxSetCurrent(own[i].context));
         cuStreamSynchronize(own[i].stream);
@@ -143,12 +143,12 @@ void await_loss(void)
     char line[16];
     printf("ready\n");
     NEED(fgets(line, sizeof line, stdin) != NULL, "a line");
-    double begin = now();
+    double begin = now_s();
     for (int i = 0; i < count; i++) {
         nccl_result error = NCCL_SUCCESS;
-        while (error == NCCL_SUCCESS && now() < begin + 10)
+        while (error == NCCL_SUCCESS && now_s() < begin + 10)
             GOOD(ncclCommGetAsyncError(own[i].comm, &error));
-        NEED(error == NCCL_REMOTE_ERROR && now() < begin + 1, "error %d after %.2f s", error, now() - begin);
+        NEED(error == NCCL_REMOTE_ERROR && now_s() < begin + 1, "error %d after %.2f s", error, now_s() - begin);
         NEED(strstr(ncclGetLastError(own[i].comm), "rank "), "the reason");
     }
 }
@@ -172,10 +172,10 @@ void lost(int gone)
         shrink(gone);
         return;
     }
-    const double begin = now();
+    const double begin = now_s();
     for (int i = 0; i < count; i++)
         GOOD(ncclCommAbort(own[i].comm));
-    NEED(now() < begin + 0.5, "aborting: %.2f s", now() - begin);
+    NEED(now_s() < begin + 0.5, "aborting: %.2f s", now_s() - begin);
     /* the collective that was under way is an error once, and the GPU works */
     for (int i = 0; i < count; i++) {
         CUDA(cuCtxSetCurrent(own[i].context));

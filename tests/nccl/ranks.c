@@ -40,7 +40,7 @@ static void exchange_id(const char *path, nccl_id *id)
         return;
     }
     int fd = -1;
-    for (double until = now() + 20; fd < 0 && now() < until; usleep(2000))
+    for (double until = now_s() + 20; fd < 0 && now_s() < until; usleep(2000))
         fd = open(path, O_RDONLY);
     NEED(fd >= 0 && read(fd, id, sizeof *id) == sizeof *id, "the id");
     close(fd);
@@ -60,14 +60,14 @@ static void gpus(void)
 
 static void init(const nccl_id *id)
 {
-    double begin = now();
+    double begin = now_s();
     GOOD(ncclGroupStart());
     for (int i = 0; i < count; i++) {
         CUDA(cuCtxSetCurrent(own[i].context));
         GOOD(ncclCommInitRank(&own[i].comm, ranks, *id, first + i));
     }
     GOOD(ncclGroupEnd());
-    printf("# %d ranks: %.1f ms\n", ranks, (now() - begin) * 1e3);
+    printf("# %d ranks: %.1f ms\n", ranks, (now_s() - begin) * 1e3);
     for (int i = 0; i < count; i++) {
         int number = -1;
         GOOD(ncclCommCount(own[i].comm, &number));
@@ -460,10 +460,10 @@ static void staggered(const nccl_id *id)
     if (first + 1 == ranks)
         pause();
     usleep(1500000u * (unsigned)first);
-    const double begin = now();
+    const double begin = now_s();
     const nccl_result result = ncclCommInitRank(&own[0].comm, ranks, *id, first);
     NEED(result != NCCL_SUCCESS, "a rank is missing");
-    NEED(first || now() < begin + 4, "%.2f s", now() - begin);
+    NEED(first || now_s() < begin + 4, "%.2f s", now_s() - begin);
 }
 
 int main(int argc, char **argv)

@@ -12,6 +12,7 @@
 
 #define NCCL_OF_PROGRAMS
 #include "cpu/client/nccl/calls.h"
+#include "tests/lib/now.h"
 
 enum { MOST = 8, COUNT = 20000, INT32 = 2, FLOAT32 = 7, SUM = 0, MAX = 2, AVERAGE = 4 };
 enum { HOST_IMMEDIATE = 1, DEVICE = 0 };
@@ -51,13 +52,6 @@ extern struct rank {
 
 static inline void *at(CUdeviceptr address) { return (void *)(uintptr_t)address; }
 static inline core_stream stream_of(int i) { return (core_stream)(uintptr_t)own[i].stream; }
-
-static inline double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 /* ---- values (ranks.c) ---- */
 

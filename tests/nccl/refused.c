@@ -105,7 +105,7 @@ void wrong(const nccl_id *id)
     NEED(!two[0] && !two[1], "a communicator that could not be made");
     /* the same beside one whose other rank does not come */
     nccl_id alone;
-    double begin = now();
+    double begin = now_s();
     GOOD(ncclGetUniqueId(&foreign));
     GOOD(ncclGetUniqueId(&alone));
     GOOD(ncclGroupStart());
@@ -113,7 +113,7 @@ void wrong(const nccl_id *id)
     for (int r = 0; r < 2; r++)
         GOOD(ncclCommInitRank(&two[r], 2, foreign, r));
     REFUSED(ncclGroupEnd(), NCCL_INVALID_USAGE, "duplicate GPU");
-    NEED(now() < begin + 5 && !other && !two[0], "a group of which one has failed: %.1f s", now() - begin);
+    NEED(now_s() < begin + 5 && !other && !two[0], "a group of which one has failed: %.1f s", now_s() - begin);
     /* buffers that end too early */
     CUdeviceptr small;
     void *pinned;
@@ -130,7 +130,7 @@ void wrong(const nccl_id *id)
     nccl_result error = NCCL_IN_PROGRESS;
     GOOD(ncclGetUniqueId(&foreign));
     NEED(ncclCommInitRankConfig(&other, 1, foreign, 0, &config) == NCCL_IN_PROGRESS, "not blocking");
-    for (double until = now() + 10; error == NCCL_IN_PROGRESS && now() < until; usleep(1000))
+    for (double until = now_s() + 10; error == NCCL_IN_PROGRESS && now_s() < until; usleep(1000))
         GOOD(ncclCommGetAsyncError(other, &error));
     GOOD(error);
     GOOD(ncclAllReduce(in, out, 1, INT32, SUM, other, s));

@@ -366,9 +366,9 @@ void sided_lost(void)
         GOOD(ncclWaitSignal(1, &(struct nccl_signals){ 1, ranks - 1, 0, 0 }, own[i].comm, stream_of(i)));
     await_loss();
     for (int i = 0; i < count; i++) {
-        const double begin = now();
+        const double begin = now_s();
         GOOD(ncclCommAbort(own[i].comm));
-        NEED(now() < begin + 0.5, "aborting: %.2f s", now() - begin);
+        NEED(now_s() < begin + 0.5, "aborting: %.2f s", now_s() - begin);
         CUDA(cuCtxSetCurrent(own[i].context));
         cuStreamSynchronize(own[i].stream);
     }
@@ -390,19 +390,19 @@ void sided_aborted(void)
     synchronise();
     for (int i = 0; i < count; i++)
         GOOD(ncclWaitSignal(1, &(struct nccl_signals){ 1, ranks - 1, 0, 0 }, own[i].comm, stream_of(i)));
-    double begin = now();
+    double begin = now_s();
     for (int i = 0; i < count; i++) {
         nccl_result error = NCCL_SUCCESS;
         if (first == 0) {
             GOOD(ncclCommAbort(own[i].comm));
             continue;
         }
-        while (error == NCCL_SUCCESS && now() < begin + 20)
+        while (error == NCCL_SUCCESS && now_s() < begin + 20)
             GOOD(ncclCommGetAsyncError(own[i].comm, &error));
         NEED(error == NCCL_REMOTE_ERROR && strstr(ncclGetLastError(NULL), "its program has aborted it"), "%d", error);
         GOOD(ncclCommAbort(own[i].comm));
     }
-    NEED(first || now() < begin + 0.5, "aborting: %.2f s", now() - begin);
+    NEED(first || now_s() < begin + 0.5, "aborting: %.2f s", now_s() - begin);
     for (int i = 0; i < count; i++) {
         CUDA(cuCtxSetCurrent(own[i].context));
         cuStreamSynchronize(own[i].stream); /* an error where another rank has aborted first */

@@ -9,16 +9,16 @@ void window_alone(void)
 {
     struct nccl_window *window;
     nccl_result error = NCCL_SUCCESS;
-    double begin = now();
+    double begin = now_s();
     if (first == 0) {
         NEED(ncclCommWindowRegister(own[0].comm, at(own[0].in), WHOLE, &window, SYMMETRIC) == NCCL_SYSTEM_ERROR &&
                  strstr(ncclGetLastError(NULL), "is not registered by rank 1 2 in the time of FLYT_NCCL_TIMEOUT"),
              "a window of one rank");
-        NEED(!window && now() > begin + 2.9 && now() < begin + 7, "%.2f s", now() - begin);
+        NEED(!window && now_s() > begin + 2.9 && now_s() < begin + 7, "%.2f s", now_s() - begin);
         GOOD(ncclCommGetAsyncError(own[0].comm, &error));
         NEED(error == NCCL_SYSTEM_ERROR, "error %d", error);
     }
-    for (begin = now(); error == NCCL_SUCCESS && now() < begin + 10;)
+    for (begin = now_s(); error == NCCL_SUCCESS && now_s() < begin + 10;)
         GOOD(ncclCommGetAsyncError(own[0].comm, &error));
     NEED(error == (first ? NCCL_REMOTE_ERROR : NCCL_SYSTEM_ERROR), "error %d", error);
     for (int i = 0; i < count; i++)
@@ -134,7 +134,7 @@ void window_freed(enum freed how)
         }
     for (int i = 0; i < count; i++) {
         nccl_result error = NCCL_SUCCESS;
-        for (double begin = now(); error == NCCL_SUCCESS && now() < begin + 10;)
+        for (double begin = now_s(); error == NCCL_SUCCESS && now_s() < begin + 10;)
             GOOD(ncclCommGetAsyncError(own[i].comm, &error));
         NEED(error == NCCL_REMOTE_ERROR && strstr(ncclGetLastError(NULL), "which is not registered here"), "%d", error);
     }

@@ -4,6 +4,7 @@
 //   loop     copies for ever, and checks every copy
 //   measure  copies and calls, against memcpy and a ping-pong between two threads of the same machine
 #include "../cuda/check.h"
+#include "../lib/now.h"
 #include <pthread.h>
 #include <sched.h>
 #include <atomic>
@@ -11,13 +12,6 @@
 #include <time.h>
 
 enum { MIB = 1 << 20, PINNED = 24 * MIB };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec / 1e9;
-}
 
 static void fill(void)
 {
@@ -74,9 +68,9 @@ template <typename Copy> static double fastest_of_five(Copy copy)
     double fastest = 1e9;
     copy();
     for (int i = 0; i < 5; i++) {
-        double start = now();
+        double start = now_s();
         copy();
-        double took = now() - start;
+        double took = now_s() - start;
         fastest = took < fastest ? took : fastest;
     }
     return fastest;
@@ -100,13 +94,13 @@ static double ping_pong(void)
 {
     pthread_t thread;
     pthread_create(&thread, NULL, player, NULL);
-    double start = now();
+    double start = now_s();
     for (int i = 0; i < ROUNDS; i++) {
         ball.store(2 * i + 1, std::memory_order_release);
         while (ball.load(std::memory_order_acquire) != 2 * i + 2)
             sched_yield();
     }
-    double took = (now() - start) / ROUNDS;
+    double took = (now_s() - start) / ROUNDS;
     pthread_join(thread, NULL);
     return took;
 }
@@ -130,9 +124,9 @@ static void measure(void)
     double round = ping_pong(), calls = 1e9;
     char byte = 1;
     for (int i = 0; i < 500; i++) {
-        double start = now();
+        double start = now_s();
         MUST(cudaMemcpy(&byte, device, 1, cudaMemcpyDeviceToHost));
-        double took = now() - start;
+        double took = now_s() - start;
         calls = took < calls ? took : calls;
     }
     printf("ping_pong_us %.2f\ncall_us %.2f\ncall_ratio %.2f\n", round * 1e6, calls * 1e6, calls / round);
