@@ -5,7 +5,7 @@
   *   all of it is removed; one that goes beyond virt-server.max-files or max-disk is ended
  * shows: node manager: it never waits for the disk, and keeps the logs of servers that have gone
  */
-#include "tests/control/node_fake.h"
+#include "tests/control/node_rig.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,75 +15,12 @@
 #include <unistd.h>
 
 enum {
-    START_MS = 30000,
-    SOON_MS = 15000,
     ANSWER_MS = 1500, /* of an order that costs nothing; the slow disk would take two seconds at least */
     FILES = 300,      /* which the slow disk needs six seconds to remove */
     DEEP = 150
 };
 
-static const char *slow_disk, *more_config = "";
-
-static pid_t start_node(void)
-{
-    char config[128], program[256];
-    static char preload[300], slow[160];
-    char *environment[] = { preload, slow, (char *)(uintptr_t)"FLYT_LOG=info", NULL };
-    snprintf(preload, sizeof preload, "LD_PRELOAD=%s", slow_disk);
-    snprintf(slow, sizeof slow, "FLYT_TEST_SLOW=%s/slow", fake.folder);
-    snprintf(config, sizeof config, "%s/node.conf", fake.folder);
-    fake_file("secret", "secret\n");
-    fake_file("node.conf",
-              "resource-manager = { address = \"127.0.0.1\"; port = %d; };\n"
-              "node = { name = \"n1\"; secret = \"file:%s/secret\"; addresses = [\"10.0.0.1\"]; state-directory = "
-              "\"%s/state\"; gpu = \"software\"; };\n"
-              "virt-server = { listen-address = \"127.0.0.1\"; %s };\n",
-              fake.port, fake.folder, fake.folder, more_config);
-    snprintf(program, sizeof program, "%s/flyt-node-manager", fake_bin);
-    char *arguments[] = { program, (char *)(uintptr_t)"--config", config, NULL };
-    int before = fake.node_registrations;
-    pid_t pid = fake_spawn(arguments, environment, NULL);
-    fake_until(fake.node_registrations > before || !fake_running(pid), START_MS);
-    if (fake.node_registrations == before)
-        fail_msg("it ended: %s", fake_log(pid));
-    return pid;
-}
-
-static uint64_t order_start(uint64_t id)
-{
-    static ctl_server_spec spec;
-    node_order_body body = { .kind = NODE_ORDER_START };
-    fake_spec(&spec, id);
-    body.node_order_body_u.start = spec;
-    return fake_order(&body);
-}
-
-static uint64_t order_stop(uint64_t id)
-{
-    node_order_body body = { .kind = NODE_ORDER_STOP };
-    body.node_order_body_u.stop =
-        (node_stop){ .server = id, .grace_ms = 200, .why = { CTL_OK, (char *)(uintptr_t) "the test wants it" } };
-    return fake_order(&body);
-}
-
-static bool in_state(uint64_t id, ctl_server_state state)
-{
-    const ctl_server_report *report = fake_server(id);
-    return report && report->state == state;
-}
-
-static pid_t start_server(uint64_t id)
-{
-    order_start(id);
-    fake_until(in_state(id, CTL_SERVER_RUNNING), START_MS);
-    return (pid_t)fake_server(id)->pid;
-}
-
-static void end_node(pid_t node)
-{
-    kill(node, SIGTERM);
-    assert_int_equal(fake_wait(node, SOON_MS), 0);
-}
+static const char *slow_disk;
 
 static int own(uint64_t id, const char *name)
 {
@@ -174,20 +111,23 @@ static void assert_it_answers(void)
     assert_int_equal(fake_done(number)->code, CTL_OK);
 }
 
+/* The node manager writes through the slow disk. */
 static int setup(void **state)
 {
-    (void)state;
-    more_config = "";
-    fake_start();
+    static char preload[300], delay[160];
+    node_setup(state);
+    snprintf(preload, sizeof preload, "LD_PRELOAD=%s", slow_disk);
+    snprintf(delay, sizeof delay, "FLYT_TEST_SLOW=%s/slow", fake.folder);
+    environment[0] = preload;
+    environment[1] = delay;
+    environment[2] = (char *)(uintptr_t)"FLYT_LOG=info";
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     slow(false);
-    fake_stop();
-    return 0;
+    return node_teardown(state);
 }
 
 TEST_WITH(test_ended, setup, teardown)
@@ -199,14 +139,12 @@ TEST_WITH(test_ended, setup, teardown)
     dig(own(1, "deep"), DEEP);
     slow(true);
     assert_it_answers(); /* server 2 is given its keys, on a disk that takes its time */
-    order_stop(1);
-    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    stop_server(1, 200);
     assert_it_answers();
     assert_true(entries("servers/1") < 0 && entries("servers/.removed") > 0);
     slow(false);
     fake_until(entries("servers/.removed") == 0, SOON_MS);
-    order_stop(2);
-    fake_until(in_state(2, CTL_SERVER_ENDED), SOON_MS);
+    stop_server(2, 200);
     end_node(node);
 }
 
@@ -222,8 +160,7 @@ TEST_WITH(test_crashed, setup, teardown)
     slow(false);
     fake_until(in_state(1, CTL_SERVER_RUNNING), START_MS);
     assert_int_equal(fake_server(1)->restarts, 1);
-    order_stop(1);
-    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    stop_server(1, 200);
     end_node(node);
 }
 
@@ -234,7 +171,7 @@ TEST_WITH(test_left_behind, setup, teardown)
     start_server(1);
     fill(own(1, "more"), FILES);
     slow(true);
-    order_stop(1);
+    order_stop(1, 200);
     fake_until(in_state(1, CTL_SERVER_ENDED) && entries("servers/.removed") > 0, SOON_MS);
     kill(node, SIGKILL);
     fake_wait(node, SOON_MS);
@@ -247,7 +184,7 @@ TEST_WITH(test_left_behind, setup, teardown)
 
 TEST_WITH(test_too_many, setup, teardown)
 {
-    more_config = "max-files = 100;";
+    snprintf(more_config, sizeof more_config, "max-files = 100;");
     pid_t node = start_node();
     start_server(1);
     fill(own(1, "few"), 20);
@@ -260,7 +197,9 @@ TEST_WITH(test_too_many, setup, teardown)
     assert_int_equal(fake_server(1)->status.code, CTL_NO_ROOM);
     assert_non_null(strstr(fake_server(1)->status.text, "virt-server.max-files"));
     /* Its VM cannot do it again at once. */
-    uint64_t number = order_start(3);
+    ctl_server_spec spec;
+    fake_spec(&spec, 3);
+    uint64_t number = order_start(&spec);
     fake_until(fake_done(number), SOON_MS);
     assert_int_equal(fake_done(number)->code, CTL_DENIED);
     fake_until(entries("servers/.removed") == 0, SOON_MS);
@@ -269,7 +208,7 @@ TEST_WITH(test_too_many, setup, teardown)
 
 TEST_WITH(test_too_large, setup, teardown)
 {
-    more_config = "max-disk = \"4M\";";
+    snprintf(more_config, sizeof more_config, "max-disk = \"4M\";");
     pid_t node = start_node();
     start_server(1);
     start_server(2);
@@ -314,8 +253,7 @@ TEST_WITH(test_log_stays, setup, teardown)
     }
     pid_t node = start_node();
     start_server(1000);
-    order_stop(1000);
-    fake_until(in_state(1000, CTL_SERVER_ENDED), SOON_MS);
+    stop_server(1000, 200);
     assert_int_equal(entries("logs"), KEPT);
     strcat(path, "/1000-vm1.log");
     int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -38,8 +38,7 @@ TEST_WITH(test_program_revoked, node_setup, node_teardown)
     snprintf(path, sizeof path, "%s/state/servers/1/own/revoked", fake.folder);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_uid, status_number(server, "Uid", 10));
-    order_stop(1, 0);
-    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    stop_server(1, 0);
     end_node(node);
 }
 
@@ -91,8 +90,7 @@ TEST_WITH(test_usage_of_earlier_managers, node_setup, node_teardown)
     fake_until(reports_of(NODE_REPORT_USAGE, from), SOON_MS);
     ask_left(79);
     fake_until(reports_of(NODE_REPORT_LEFT, from), SOON_MS);
-    order_stop(1, 0);
-    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    stop_server(1, 0);
     end_node(node);
 }
 
@@ -133,8 +131,7 @@ TEST_WITH(test_asked_who_is_served, node_setup, node_teardown)
     from = reconnect(0);
     assert_false(ask_served(1, 79));
     fake_until(reports_of(NODE_REPORT_LEFT, from), SOON_MS);
-    order_stop(1, 0);
-    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    stop_server(1, 0);
     end_node(node);
 }
 
@@ -188,8 +185,7 @@ TEST_WITH(test_links, node_setup, node_teardown)
     assert_non_null(strstr(done->text, "program 77"));
     assert_int_equal(callers_of(listens), CTL_MAX_LINK_CONNECTIONS);
     close(listens);
-    order_stop(1, 0);
-    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    stop_server(1, 0);
     end_node(node);
 }
 
@@ -244,8 +240,7 @@ TEST_WITH(test_gpu_fault, node_setup, node_teardown)
     spec.id = 3;
     order_start(&spec);
     fake_until(in_state(3, CTL_SERVER_RUNNING), START_MS);
-    order_stop(3, 0);
-    fake_until(in_state(3, CTL_SERVER_ENDED), SOON_MS);
+    stop_server(3, 0);
     end_node(node);
     assert_int_equal(access(path, F_OK), -1);
 }

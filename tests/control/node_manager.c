@@ -168,8 +168,7 @@ TEST_WITH(test_several_gpus, node_setup, node_teardown)
     kill(server, SIGKILL);                  /* what it has stands on disk: it begins again with the same */
     fake_until(in_state(1, CTL_SERVER_RUNNING) && fake_server(1)->restarts == 1, START_MS);
     assert_true(has_variable((pid_t)fake_server(1)->pid, "FLYT_SOFTGPU_DEVICES=", "2"));
-    order_stop(1, 0);
-    fake_until(in_state(1, CTL_SERVER_ENDED), SOON_MS);
+    stop_server(1, 0);
     end_node(node);
 }
 
@@ -283,8 +282,7 @@ TEST_WITH(test_does_not_start, node_setup, node_teardown)
     number = order_start(&spec);
     fake_until(fake_done(number) && in_state(6, CTL_SERVER_RUNNING), SOON_MS);
     assert_int_equal(fake_server(6)->granted_sms, 1);
-    order_stop(6, 0);
-    fake_until(in_state(6, CTL_SERVER_ENDED), SOON_MS);
+    stop_server(6, 0);
     end_node(node);
 }
 
@@ -311,8 +309,7 @@ TEST_WITH(test_log_is_bounded, node_setup, node_teardown)
     assert_true(fd >= 0 && pread(fd, words, sizeof words - 1, st.st_size - 8) == 8);
     close(fd);
     assert_string_equal(words, "the end\n");
-    order_stop(3, 0);
-    fake_until(in_state(3, CTL_SERVER_ENDED), SOON_MS);
+    stop_server(3, 0);
     end_node(node);
 }
 

@@ -63,6 +63,12 @@ pid_t start_server(uint64_t id)
     return (pid_t)fake_server(id)->pid;
 }
 
+void stop_server(uint64_t id, unsigned grace)
+{
+    order_stop(id, grace);
+    fake_until(in_state(id, CTL_SERVER_ENDED), SOON_MS);
+}
+
 void end_node(pid_t node)
 {
     kill(node, SIGTERM);

@@ -28,6 +28,7 @@ uint64_t order_stop(uint64_t id, unsigned grace);
 bool in_state(uint64_t id, ctl_server_state);
 /* Its process, when it runs. */
 pid_t start_server(uint64_t id);
+void stop_server(uint64_t id, unsigned grace); /* until it has ended */
 
 /* What /proc/PID/status says after "name:"; -1: nothing. */
 long status_number(pid_t, const char *name, int base);
