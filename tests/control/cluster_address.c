@@ -140,8 +140,7 @@ RIG_TEST(test_claims_of_others)
     node_open(&node, "n1", 1, 16, UINT64_C(8) << 30, CTL_SHARING_TIME_SLICE);
     client_create(&owner, "owner", 4, 1 << 30, 0, true, "");
     client_create(&thief, "thief", 4, 1 << 30, 0, true, "");
-    struct fake_program *mine = client_run(&owner, CLIENT_WAIT_YES);
-    rig_until(mine->running, 5000);
+    struct fake_program *mine = client_runs(&owner, CLIENT_WAIT_YES);
     client_close(&thief);
     /* The owner's program and server; the server only; and ids that are to be given out next. */
     const uint64_t ids[] = { mine->id, 0, mine->id + 1, mine->id + 2 }, servers[] = { mine->server, mine->server, 0,
@@ -168,16 +167,14 @@ RIG_TEST(test_claims_of_others)
     /* The owner notices nothing, and further programs of its get ids of their own. */
     assert_false(mine->lost || mine->end_asked);
     for (int i = 0; i < 4; i++) {
-        struct fake_program *next = client_run(&owner, CLIENT_WAIT_YES);
-        rig_until(next->running, 5000);
+        struct fake_program *next = client_runs(&owner, CLIENT_WAIT_YES);
         assert_int_equal(next->server, mine->server);
     }
     link_close(claims.link);
     /* One program of its own under two keys: when it ends, neither leads anywhere. */
     client_open(&thief);
     rig_until(thief.registered, 5000);
-    struct fake_program *own = client_run(&thief, CLIENT_WAIT_YES);
-    rig_until(own->running, 5000);
+    struct fake_program *own = client_runs(&thief, CLIENT_WAIT_YES);
     client_close(&thief);
     claims.count = 2;
     claims.results = 0;

@@ -56,8 +56,7 @@ RIG_TEST(test_elsewhere_at_once)
     assert_string_equal(same->node, "n2");
     assert_string_equal(other->node, "n2");
     assert_false(runs->lost || runs->end_asked);
-    struct fake_program *more = client_run(&a, CLIENT_WAIT_NO);
-    rig_until(more->running, SOON_MS);
+    struct fake_program *more = client_runs(&a, CLIENT_WAIT_NO);
     assert_true(more->server == same->server);
     client_end(&a, runs);
     rig_until(n1.server_count == 0, SOON_MS); /* without the grace period */

@@ -150,8 +150,7 @@ RIG_TEST(test_hostile)
             (void)!send(fds[i], noise, i % 3 == 1 ? sizeof noise : 3, MSG_NOSIGNAL);
     }
     uint64_t start = loop_now(rig.loop);
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
-    rig_until(one->running, 5000);
+    struct fake_program *one = client_runs(&a, CLIENT_WAIT_YES);
     assert_true(loop_now(rig.loop) - start < 3000);
     client_end(&a, one);
     rig_until(n1.server_count == 0, 5000);

@@ -85,8 +85,7 @@ RIG_TEST(test_placed_whole)
     assert_int_equal(listed(program), 4);
     assert_int_equal(n1.starts, 1);
     /* Grouping: another program of the VM uses the same server. */
-    second = client_run(&many, CLIENT_WAIT_NO);
-    rig_until(second->running, SOON_MS);
+    second = client_runs(&many, CLIENT_WAIT_NO);
     assert_int_equal(second->server, program->server);
     /* A tenant with one GPU beside it; another gang does not fit, although three GPUs have room for it. */
     struct fake_program *one = run_one(0, 4);
@@ -116,8 +115,7 @@ RIG_TEST(test_one_node_first)
     assert_non_null(strstr(program->text, "at most 3 such GPUs, and all nodes have 5"));
     const admin_vm three = { .name = (char *)"many", .gpus = 3 }, lots = { .name = (char *)"many", .gpus = 17 };
     assert_int_equal(vm_set(three, ADMIN_VM_SET_GPUS), CTL_OK);
-    program = client_run(&many, CLIENT_WAIT_YES);
-    rig_until(program->running, SOON_MS);
+    program = client_runs(&many, CLIENT_WAIT_YES);
     assert_string_equal(program->node, "n2");
     assert_int_equal(n1.starts, 0);
     assert_int_equal(vm_set(lots, ADMIN_VM_SET_GPUS), CTL_INVALID);
@@ -229,8 +227,7 @@ RIG_TEST(test_several_nodes_restart)
     stays(part_answer.program);
     assert_int_equal(take_part(program, 1001, 1), CTL_LOST); /* its part has it */
     /* Another program of the VM has the same servers. */
-    next = client_run(&many, CLIENT_WAIT_NO);
-    rig_until(next->running, SOON_MS);
+    next = client_runs(&many, CLIENT_WAIT_NO);
     assert_int_equal(next->server, program->server);
     assert_int_equal(take_part(next, 1002, 1), CTL_OK);
     assert_int_equal(part_answer.server, further);
@@ -310,8 +307,7 @@ RIG_TEST(test_idle_ones_give_way)
     one = run_one(0, 16);
     rig_until(one->running, SOON_MS);
     client_end(&others[0], one);
-    gang = client_run(&many, CLIENT_WAIT_NO);
-    rig_until(gang->running, SOON_MS);
+    gang = client_runs(&many, CLIENT_WAIT_NO);
     admin_check_books();
 }
 
@@ -319,8 +315,7 @@ RIG_TEST(test_restart)
 {
     begin("silence = { suspect = 1.0; lost = 2.0; };\n", 4);
     entitle(&many, "many", 3, 8);
-    struct fake_program *program = client_run(&many, CLIENT_WAIT_NO);
-    rig_until(program->running, SOON_MS);
+    struct fake_program *program = client_runs(&many, CLIENT_WAIT_NO);
     const uint64_t server = program->server;
     const unsigned gpus = server_of(&n1, program)->gpus;
     rig_signal(SIGKILL);
@@ -356,8 +351,7 @@ RIG_TEST(test_earlier_release)
     assert_int_equal(program->code, CTL_NO_ROOM);
     assert_non_null(strstr(program->text, "earlier release"));
     node_open(&n2, "n2", 2, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
-    program = client_run(&many, CLIENT_WAIT_YES);
-    rig_until(program->running, SOON_MS);
+    program = client_runs(&many, CLIENT_WAIT_YES);
     assert_string_equal(program->node, "n2");
     assert_int_equal(server_of(&n2, program)->gpus, 3);
     assert_int_equal(n1.bad_orders, 0);

@@ -14,8 +14,7 @@ static struct fake_client a, b, c;
 
 static void run_and_end(struct fake_client *client)
 {
-    struct fake_program *program = client_run(client, CLIENT_WAIT_NO);
-    rig_until(program->running, 5000);
+    struct fake_program *program = client_runs(client, CLIENT_WAIT_NO);
     client_end(client, program);
     rig_run_ms(50);
 }
@@ -37,8 +36,7 @@ RIG_TEST(test_gives_way)
     client_create(&c, "vm-c", 4, GIB, 0, true, "");
     run_and_end(&a);
     assert_int_equal(n1.server_count, 1);       /* kept for the grace period */
-    struct fake_program *hasty = client_run(&b, CLIENT_WAIT_NO);
-    rig_until(hasty->running, 3000);
+    struct fake_program *hasty = client_runs(&b, CLIENT_WAIT_NO);
     struct fake_program *patient = client_run(&c, CLIENT_WAIT_YES);
     rig_until(patient->answers, 3000);
     assert_int_equal(patient->code, CTL_WAITING);
@@ -63,8 +61,7 @@ RIG_TEST(test_no_more_than_needed)
     run_and_end(&a);
     run_and_end(&b);
     assert_int_equal(n1.server_count, 2);
-    struct fake_program *one = client_run(&c, CLIENT_WAIT_YES);
-    rig_until(one->running, 3000);
+    client_runs(&c, CLIENT_WAIT_YES);
     assert_int_equal(n1.server_count, 2);       /* one of the two idle ones is there still */
     assert_int_equal(n1.stops, 1);
     client_close(&a);
@@ -136,11 +133,9 @@ RIG_TEST(test_old_limits)
                                .set = ADMIN_VM_SET_SMS };
     assert_int_equal(admin_code(ADMIN_VM_SET, &args), CTL_OK);
     assert_string_equal(admin_text, "");        /* nothing that is in use keeps its old limits */
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_NO);
-    rig_until(one->running, 3000);
+    struct fake_program *one = client_runs(&a, CLIENT_WAIT_NO);
     assert_int_equal(one->sms, 6);
-    struct fake_program *two = client_run(&a, CLIENT_WAIT_NO);
-    rig_until(two->running, 3000);
+    struct fake_program *two = client_runs(&a, CLIENT_WAIT_NO);
     assert_int_equal(two->server, one->server);
 }
 
@@ -151,8 +146,7 @@ RIG_TEST(test_adopted)
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
     client_create(&b, "vm-b", 4, GIB, 0, true, "");
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_NO);
-    rig_until(one->running, 3000);
+    struct fake_program *one = client_runs(&a, CLIENT_WAIT_NO);
     client_close(&a);
     rig_signal(9);
     rig_start();
@@ -186,8 +180,7 @@ RIG_TEST(test_listing_after_a_restart)
     rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_NO);
-    rig_until(one->running, 3000);
+    client_runs(&a, CLIENT_WAIT_NO);
     client_close(&a);
     rig_signal(9);
     rig_start();

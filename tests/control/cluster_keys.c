@@ -48,8 +48,7 @@ RIG_TEST(test_change)
     rig_create(settings);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_DEFAULT);
-    rig_until(one->running, 5000);
+    struct fake_program *one = client_runs(&a, CLIENT_WAIT_DEFAULT);
     struct fake_program before = *one;
     memcpy(first, n1.ticket_key, sizeof first);
     assert_true(signed_by(first, one));

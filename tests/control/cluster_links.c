@@ -37,8 +37,7 @@ static void begin(uint32_t node_minor)
         node_reopen(&n2);
         rig_until(n2.registered, SOON_MS);
     }
-    two = client_run(&a, CLIENT_WAIT_NO);
-    rig_until(two->running, SOON_MS);
+    two = client_runs(&a, CLIENT_WAIT_NO);
     assert_string_equal(one->node, "n1");
     assert_string_equal(two->node, "n2");
 }

@@ -31,13 +31,11 @@ RIG_TEST(test_life)
     rig_create(quick);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_MPS | CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 4, GIB, CTL_SHARING_MPS, true, "");
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_DEFAULT);
-    rig_until(one->running, 5000);
+    struct fake_program *one = client_runs(&a, CLIENT_WAIT_DEFAULT);
     assert_int_equal(one->sms, 4);
     assert_string_equal(one->node, "n1");
     assert_non_null(strstr(one->address, "tcp://n1:"));
-    struct fake_program *two = client_run(&a, CLIENT_WAIT_DEFAULT);
-    rig_until(two->running, 5000);
+    struct fake_program *two = client_runs(&a, CLIENT_WAIT_DEFAULT);
     assert_int_equal(two->server, one->server);
     assert_int_equal(n1.starts, 1);
     assert_int_equal(admin_check_books(), 1);
@@ -60,8 +58,7 @@ RIG_TEST(test_tickets)
     rig_create("");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 4, GIB, CTL_SHARING_TIME_SLICE, true, "");
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_DEFAULT);
-    rig_until(one->running, 5000);
+    struct fake_program *one = client_runs(&a, CLIENT_WAIT_DEFAULT);
     assert_int_equal(
         ticket_verify(&n1.ticket_key, 1, one->ticket, one->ticket_size, loop_time(), one->server, &ticket, error), 0);
     assert_string_equal(ticket.tenant, "vm-a");
@@ -103,8 +100,7 @@ RIG_TEST(test_host_preferred_and_best_fit)
     client_create(&c, "vm-c", 16, GIB, 0, true, "host-of-n1");  /* preferred, but too small */
     struct fake_program *one = client_run(&a, CLIENT_WAIT_NO), *two = client_run(&b, CLIENT_WAIT_NO);
     rig_until(one->running && two->running, 5000);
-    struct fake_program *three = client_run(&c, CLIENT_WAIT_NO);
-    rig_until(three->running, 5000);
+    struct fake_program *three = client_runs(&c, CLIENT_WAIT_NO);
     assert_string_equal(one->node, "n2");
     assert_string_equal(two->node, "n1");
     assert_string_equal(three->node, "n2");
@@ -124,8 +120,7 @@ RIG_TEST(test_same_machine)
         char name[32];
         snprintf(name, sizeof name, "vm-%u", i);
         client_create(&a, name, 4, GIB, 0, true, cases[i].host);
-        struct fake_program *one = client_run(&a, CLIENT_WAIT_NO);
-        rig_until(one->running, 5000);
+        struct fake_program *one = client_runs(&a, CLIENT_WAIT_NO);
         const struct fake_server *server = node_server(&n1, one->server);
         assert_non_null(server);
         if (server->same_host != cases[i].same)
@@ -146,8 +141,7 @@ RIG_TEST(test_line)
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
     client_create(&b, "vm-b", 4, GIB, 0, true, "");
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_DEFAULT);
-    rig_until(one->running, 5000);
+    struct fake_program *one = client_runs(&a, CLIENT_WAIT_DEFAULT);
     struct fake_program *impatient = client_run(&b, CLIENT_WAIT_NO);
     rig_until(impatient->answers, 5000);
     assert_int_equal(impatient->code, CTL_BUSY);
@@ -204,8 +198,7 @@ RIG_TEST(test_kill)
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
     client_create(&b, "vm-b", 4, GIB, 0, true, "");
-    struct fake_program *runs = client_run(&a, CLIENT_WAIT_YES);
-    rig_until(runs->running, 5000);
+    struct fake_program *runs = client_runs(&a, CLIENT_WAIT_YES);
     struct fake_program *waits = client_run(&b, CLIENT_WAIT_YES);
     rig_until(waits->answers && waits->id, 5000);
     kill_program(waits, "");
@@ -236,8 +229,7 @@ RIG_TEST(test_failed_start)
 RIG_TEST(test_silent_node)
 {
     begin(1);
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
-    rig_until(one->running, 5000);
+    struct fake_program *one = client_runs(&a, CLIENT_WAIT_YES);
     n1.mute = true;
     rig_until(one->suspect, 6000);
     assert_false(one->lost);
@@ -248,8 +240,7 @@ RIG_TEST(test_silent_node)
     node_reopen(&n1);                           /* still with the server that was given up */
     rig_until(n1.registered && n1.server_count == 0, 5000);
     client_end(&a, one);
-    struct fake_program *two = client_run(&a, CLIENT_WAIT_YES);
-    rig_until(two->running, 5000);
+    client_runs(&a, CLIENT_WAIT_YES);
 }
 
 /* Nobody takes a GPU from a node that is away. When an administrator has removed that node, it may be elsewhere. */
@@ -266,8 +257,7 @@ RIG_TEST(test_foreign_gpu)
     node_close(&thief);
     node_reopen(&n1);
     rig_until(n1.registered, 5000);
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
-    rig_until(one->running, 5000);
+    client_runs(&a, CLIENT_WAIT_YES);
     node_close(&n1);
     admin_node_args args = { .name = n1.name, .action = ADMIN_NODE_REMOVE, .force = 1 };
     assert_int_equal(admin_code(ADMIN_NODE, &args), CTL_OK);
@@ -301,8 +291,7 @@ RIG_TEST(test_foreign_gpu_after_restart)
 RIG_TEST(test_node_speaks_again)
 {
     begin(2);
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
-    rig_until(one->running, 5000);
+    struct fake_program *one = client_runs(&a, CLIENT_WAIT_YES);
     n1.mute = true;
     rig_until(one->suspect, 6000);
     struct fake_program *two = client_run(&b, CLIENT_WAIT_YES);
@@ -320,8 +309,7 @@ RIG_TEST(test_node_speaks_again)
 RIG_TEST(test_manager_stopped)
 {
     begin(1);
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
-    rig_until(one->running, 5000);
+    struct fake_program *one = client_runs(&a, CLIENT_WAIT_YES);
     kill(rig.pid, SIGSTOP);
     rig_run_ms(4500);
     kill(rig.pid, SIGCONT);
@@ -335,8 +323,7 @@ RIG_TEST(test_manager_stopped)
 RIG_TEST(test_node_reconnects)
 {
     begin(1);
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
-    rig_until(one->running, 5000);
+    struct fake_program *one = client_runs(&a, CLIENT_WAIT_YES);
     node_close(&n1);
     struct fake_program *two = client_run(&a, CLIENT_WAIT_YES);     /* joins the server, whose node is away */
     rig_until(two->running, 5000);
@@ -433,8 +420,7 @@ RIG_TEST(test_ended_while_down)
 RIG_TEST(test_silent_client)
 {
     begin(1);
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_YES);
-    rig_until(one->running, 5000);
+    struct fake_program *one = client_runs(&a, CLIENT_WAIT_YES);
     client_close(&a);
     rig_run_ms(700);
     client_open(&a);

@@ -454,8 +454,7 @@ static void begin_alone(bool software, uint32_t sms)
     rig_software = software;
     node_open(&n1, "n1", software ? 1 : 2, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", sms, 5 * GIB, 0, true, "");
-    one = client_run(&a, CLIENT_WAIT_NO);
-    rig_until(one->running, SOON_MS);
+    one = client_runs(&a, CLIENT_WAIT_NO);
 }
 
 static ctl_code move_fresh(uint64_t id, const char *to, uint64_t *number)
@@ -607,8 +606,7 @@ RIG_TEST(test_fresh)
     assert_int_equal(admin_status().sms_used, 12);
     assert_true(admin_status().memory_used == 5 * GIB);
     client_create(&b, "vm-b", 4, 3 * GIB, 0, true, ""); /* what is left is another's */
-    other = client_run(&b, CLIENT_WAIT_NO);
-    rig_until(other->running, SOON_MS);
+    other = client_runs(&b, CLIENT_WAIT_NO);
     assert_int_equal(admin_status().sms_used, 16);
     client_moved(&a, one, id, CTL_MOVE_REFUSED, CTL_NOT_SUPPORTED);
     rig_until(state_of(id) == ADMIN_MOVE_FAILED && n1.server_count == 2 && admin_status().servers == 2, SOON_MS);

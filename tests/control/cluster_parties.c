@@ -642,6 +642,13 @@ struct fake_program *client_run(struct fake_client *client, client_wait wait)
     return program;
 }
 
+struct fake_program *client_runs(struct fake_client *client, client_wait wait)
+{
+    struct fake_program *program = client_run(client, wait);
+    rig_until(program->running, 10000);
+    return program;
+}
+
 void client_renew(struct fake_client *client, struct fake_program *program)
 {
     client_renew_args args = { program->key };

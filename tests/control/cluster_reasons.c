@@ -32,8 +32,7 @@ static struct fake_program *begin(void)
     rig_create(settings);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_NO);
-    rig_until(one->running, SOON_MS);
+    struct fake_program *one = client_runs(&a, CLIENT_WAIT_NO);
     assert_string_equal(one->node, "n1");
     node_open(&n2, "n2", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     return one;
@@ -110,8 +109,7 @@ TEST(test_lost)
     rig_until(one->lost, SOON_MS);
     assert_true(ended(id, "lost: it was killed by signal 11"));
     node_report(&n1, &n1.servers[0]); /* it runs again */
-    two = client_run(&a, CLIENT_WAIT_NO);
-    rig_until(two->running, SOON_MS);
+    two = client_runs(&a, CLIENT_WAIT_NO);
     id = two->id;
     report(two->server, CTL_SERVER_FAILED, CTL_LOST, "it crashed too often");
     n1.server_count = 0;

@@ -29,10 +29,8 @@ static void begin(uint32_t minor)
     }
     client_create(&a, "vm-a", 8, 4 * GIB, 0, false, "");
     client_create(&b, "vm-b", 4, GIB, 0, true, "n1");
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_NO);
-    rig_until(one->running, SOON_MS);
-    struct fake_program *two = client_run(&a, CLIENT_WAIT_NO);
-    rig_until(two->running, SOON_MS);
+    client_runs(&a, CLIENT_WAIT_NO);
+    client_runs(&a, CLIENT_WAIT_NO);
     assert_true(n1.server_count == 1 && n2.server_count == 1);
 }
 

@@ -151,6 +151,7 @@ void client_open(struct fake_client *);
 ctl_code vm_set(admin_vm, unsigned set);
 void client_close(struct fake_client *);                            /* the connection ends; its programs go on */
 struct fake_program *client_run(struct fake_client *, client_wait); /* asks for a server; does not wait for it */
+struct fake_program *client_runs(struct fake_client *, client_wait); /* likewise, and soon has it */
 void client_renew(struct fake_client *, struct fake_program *);     /* a new ticket; does not wait for it */
 /* It does not reach its server, or cannot use any of that node. */
 void client_unreached(struct fake_client *, struct fake_program *, bool never);

@@ -57,8 +57,7 @@ RIG_TEST(test_elsewhere)
     add_clients();
     /* Whether they would wait or not. */
     for (int i = 0; i < PROGRAMS; i++) {
-        struct fake_program *one = client_run(&clients[i], i % 2 ? CLIENT_WAIT_YES : CLIENT_WAIT_NO);
-        rig_until(one->running, SOON_MS);
+        struct fake_program *one = client_runs(&clients[i], i % 2 ? CLIENT_WAIT_YES : CLIENT_WAIT_NO);
         assert_string_equal(one->node, "n2");
     }
     assert_int_equal(n1.starts, 3); /* no more than it takes to know */
@@ -72,8 +71,7 @@ RIG_TEST(test_elsewhere)
     assert_int_equal(gpu_state("n1", text), CTL_GPU_READY);
     assert_int_equal(admin_count_events("gpu-ready"), 1);
     client_create(&other, "other", 2, GIB, 0, true, "");
-    struct fake_program *one = client_run(&other, CLIENT_WAIT_NO);
-    rig_until(one->running, SOON_MS);
+    struct fake_program *one = client_runs(&other, CLIENT_WAIT_NO);
     assert_string_equal(one->node, "n1");
     admin_check_books();
 }
@@ -85,8 +83,7 @@ RIG_TEST(test_other_is_taken)
     node_open(&n2, "n2", 1, 16, 8 * GIB, CTL_SHARING_EXCLUSIVE);
     client_create(&other, "other", 2, GIB, CTL_SHARING_EXCLUSIVE, true, "");
     add_clients();
-    struct fake_program *holder = client_run(&other, CLIENT_WAIT_NO);
-    rig_until(holder->running, SOON_MS);
+    struct fake_program *holder = client_runs(&other, CLIENT_WAIT_NO);
     struct fake_program *hasty = client_run(&clients[0], CLIENT_WAIT_NO),
                         *patient = client_run(&clients[1], CLIENT_WAIT_YES);
     rig_until(hasty->code == CTL_BUSY, SOON_MS);

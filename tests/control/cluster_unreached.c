@@ -20,8 +20,7 @@ static struct fake_program *begin(const char *settings)
     rig_create(settings);
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 4, GIB, 0, true, "");
-    struct fake_program *one = client_run(&a, CLIENT_WAIT_NO);
-    rig_until(one->running, SOON_MS);
+    struct fake_program *one = client_runs(&a, CLIENT_WAIT_NO);
     assert_string_equal(one->node, "n1");
     return one;
 }
@@ -58,8 +57,7 @@ RIG_TEST(test_nothing_else)
     client_unreached(&a, one, false);
     rig_until(one->running, SOON_MS);
     assert_true(one->server == server);
-    struct fake_program *two = client_run(&a, CLIENT_WAIT_NO);
-    rig_until(two->running, SOON_MS);
+    struct fake_program *two = client_runs(&a, CLIENT_WAIT_NO);
     open_other(CTL_SHARING_TIME_SLICE);
     client_unreached(&a, two, false);
     rig_until(two->running, SOON_MS);
@@ -80,11 +78,9 @@ RIG_TEST(test_never)
     struct fake_program *one = begin("placement = { policy = \"first-fit\"; };\n"), *holder;
     open_other(CTL_SHARING_EXCLUSIVE);
     client_create(&b, "vm-b", 4, GIB, CTL_SHARING_EXCLUSIVE, true, "");
-    holder = client_run(&b, CLIENT_WAIT_NO);
-    rig_until(holder->running, SOON_MS);
+    holder = client_runs(&b, CLIENT_WAIT_NO);
     assert_string_equal(holder->node, "n2");
-    struct fake_program *patient = client_run(&a, CLIENT_WAIT_YES);
-    rig_until(patient->running, SOON_MS);
+    struct fake_program *patient = client_runs(&a, CLIENT_WAIT_YES);
     client_unreached(&a, one, true);
     rig_until(one->code == CTL_BUSY, SOON_MS);
     assert_non_null(strstr(one->text, "nobody answers there; elsewhere: "));

@@ -31,8 +31,7 @@ static struct fake_program *begin(void)
     rig_create("placement = { ungrouped-programs = 1; };\n");
     node_open(&n1, "n1", 1, 16, 8 * GIB, CTL_SHARING_TIME_SLICE);
     client_create(&a, "vm-a", 8, 4 * GIB, 0, false, "");
-    struct fake_program *program = client_run(&a, CLIENT_WAIT_NO);
-    rig_until(program->running, SOON_MS);
+    struct fake_program *program = client_runs(&a, CLIENT_WAIT_NO);
     return program;
 }
 
