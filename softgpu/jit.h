@@ -74,14 +74,11 @@ struct sg_jit_made { sg_jit_code *code; enum sg_jit_source source; };
 /* Thread-safe. NULL: it cannot be, and why says the reason, which begins with SG_JIT_DEFECT if it is the compiler's. */
 #define SG_JIT_DEFECT "a defect of the compiler: "
 typedef struct sg_jit_region *sg_jit_compile(const struct sg_jit_wish *, struct sg_jit_made *, char *why, size_t size);
+/* Does not wait for what is being compiled. */
 typedef void sg_jit_free(struct sg_jit_region *);
 /* Before anything is compiled: compiled code is kept in this folder, and found there. false: it is not, and why says
    the reason. */
 typedef bool sg_jit_keep(const char *folder, char *why, size_t size);
-
-/* Nothing is or will be compiled, as the process ends or LLVM has failed. compile() of another thread may never
-   return. */
-typedef bool sg_jit_ended(void);
 
 /* The one symbol that the library exports. build: EXEC_JIT_BUILD of the library, whose offsets into the
    machine's structures must be those of this machine. */
@@ -90,7 +87,6 @@ struct sg_jit {
     sg_jit_compile *compile;
     sg_jit_free *free;
     sg_jit_keep *keep;
-    sg_jit_ended *ended;
 };
 #define SG_JIT_SYMBOL "softgpu_jit"
 

@@ -196,7 +196,7 @@ struct sg_program {
     uint64_t code_base;               /* functions[i] is at code_base + EXEC_CODE_STEP * i */
     struct exec_reach *pointed;       /* what pointers may lead to; NULL: no kernel has asked yet */
     struct exec_depth *depths;        /* per function; NULL: nobody has asked yet */
-    uint64_t holders;                 /* the driver, and guests; under the engine's lock */
+    _Atomic uint64_t holders;         /* the driver, guests, and kernels whose code is compiled */
     atomic_bool gone;                 /* the driver has destroyed it */
     bool plain;                       /* FLYT_SOFTGPU_FUSED=off: no handlers of fused.h */
     sg_kernel **kernels;              /* by function; NULL: not asked for yet */

@@ -5,8 +5,8 @@
  * A function is decoded together with all that it calls directly, so a direct call needs no look at whether its target
  * is there. What only pointers lead to is decoded when it is first called, while other blocks of the kernel run.
  *
- * A program lives as long as a kernel of another one has functions of it (pointer.c), also when the driver has
- * destroyed it.
+ * A program lives as long as a kernel of another one has functions of it (pointer.c), or code of it is being compiled,
+ * also when the driver has destroyed it.
  */
 #include "softgpu/exec/jit.h"
 #include "softgpu/exec/place.h"
@@ -19,10 +19,7 @@
 
 void exec_program_release(sg_program *p)
 {
-    pthread_mutex_lock(&p->engine->lock);
-    bool last = !--p->holders;
-    pthread_mutex_unlock(&p->engine->lock);
-    if (!last)
+    if (atomic_fetch_sub(&p->holders, 1) > 1)
         return;
     if (p->pointed)
         exec_reach_free(p->pointed);
@@ -74,16 +71,13 @@ void exec_guests_free(sg_kernel *guests)
     }
 }
 
-void exec_kernel_free(sg_kernel *k)
+/* Nobody uses it any more. The engine may have gone. */
+static void kernel_end(sg_kernel *k)
 {
-    if (!k)
-        return;
-    exec_guests_free(atomic_load(&k->guests));
-    exec_spares_free(k->program->engine, k);
-    exec_regions_free(k->regions); /* before the instructions, which may be being compiled */
-    for (uint32_t i = 0; k->functions && i < k->program->module->function_count; i++)
+    sg_program *p = k->program;
+    for (uint32_t i = 0; k->functions && i < p->module->function_count; i++)
         exec_function_free(atomic_load(&k->functions[i]));
-    for (uint32_t i = 0; k->function_shared && i < k->program->module->function_count; i++)
+    for (uint32_t i = 0; k->function_shared && i < p->module->function_count; i++)
         free(k->function_shared[i]);
     while (k->constants) {
         struct exec_rows_block *c = k->constants;
@@ -104,6 +98,17 @@ void exec_kernel_free(sg_kernel *k)
     free(k->function_shared);
     free(k->shared_offset);
     free(k);
+    exec_program_release(p);
+}
+
+void exec_kernel_free(sg_kernel *k)
+{
+    if (!k)
+        return;
+    exec_guests_free(atomic_load(&k->guests));
+    exec_spares_free(k->program->engine, k);
+    k->program->holders++;
+    exec_regions_free(k->regions, kernel_end, k);
 }
 
 /* --- decoding --- */

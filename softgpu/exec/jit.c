@@ -27,6 +27,9 @@ enum { OFTEN = 5000, OFTEN_BLOCKS = 500, DONE = UINT_MAX };
 enum { STACK = 32 << 20 };
 enum jit_mode { JIT_OFF, JIT_ON, JIT_ALWAYS };
 
+/* A kernel that has gone while a region of it was being compiled: the thread that compiles frees it. */
+struct kernel_left { struct exec_region *regions; void (*end)(sg_kernel *); sg_kernel *kernel; };
+
 static struct {
     pthread_once_t once;
     enum jit_mode mode;
@@ -36,6 +39,7 @@ static struct {
     pthread_cond_t changed;
     struct exec_compiled *queue, **queue_end;
     bool thread, busy;
+    struct kernel_left left;          /* NULL in it: there is none */
     uint64_t regions[SG_JIT_SOURCES], refused, defects, nanoseconds;
     uint64_t last;                    /* the process's processor time when the last region was compiled */
 } jit = { .once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
@@ -216,7 +220,6 @@ static void compile(struct exec_compiled *x)
     x->compiling = jit.busy = false;
     atomic_store_explicit(&x->runs, DONE, memory_order_relaxed);
     atomic_store_explicit(&x->code, code.code, memory_order_release);
-    pthread_cond_broadcast(&jit.changed);
     pthread_mutex_unlock(&jit.lock);
 }
 
@@ -246,6 +249,34 @@ static struct exec_compiled *take_hottest(void)
     return x;
 }
 
+static void free_code(struct exec_compiled *x)
+{
+    if (x->made)
+        jit.library->free(x->made);
+}
+
+static void free_regions(const struct kernel_left *left)
+{
+    for (struct exec_region *r = left->regions; r; r = r->next) {
+        for (unsigned k = 0; k < 2; k++) {
+            free_code(&r->full[k]);
+            free_code(&r->whole[k]);
+        }
+        free_code(&r->some);
+    }
+    left->end(left->kernel);
+}
+
+static void free_left(void)
+{
+    pthread_mutex_lock(&jit.lock);
+    struct kernel_left left = jit.left;
+    jit.left.kernel = NULL;
+    pthread_mutex_unlock(&jit.lock);
+    if (left.kernel)
+        free_regions(&left);
+}
+
 static void *compile_all(void *unused)
 {
     char why[PATH_MAX + 128];
@@ -262,6 +293,7 @@ static void *compile_all(void *unused)
         x->compiling = jit.busy = true;
         pthread_mutex_unlock(&jit.lock);
         compile(x);
+        free_left();
     }
     return NULL;
 }
@@ -360,46 +392,32 @@ bool exec_region_part(struct exec_warp *w, const struct exec_insn *head, const s
     return true;
 }
 
-/* Takes it out of the queue, and waits until it is not being compiled, or the process ends. Under the lock. */
-static void forget(struct exec_compiled *x)
+/* Takes it out of the queue. true: it is being compiled. Under the lock. */
+static bool forget(struct exec_compiled *x)
 {
     struct exec_compiled **at = &jit.queue;
     while (*at && *at != x)
         at = &(*at)->next_wish;
     if (*at)
         take_out(at);
-    while (x->compiling && !jit.library->ended()) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec++;
-        pthread_cond_clockwait(&jit.changed, &jit.lock, CLOCK_MONOTONIC, &until);
-    }
+    return x->compiling;
 }
 
-static void free_code(struct exec_compiled *x)
+void exec_regions_free(struct exec_region *list, void (*end)(sg_kernel *), sg_kernel *kernel)
 {
-    if (x->made)
-        jit.library->free(x->made);
-}
-
-void exec_regions_free(struct exec_region *list)
-{
-    if (!list)
-        return;
+    const struct kernel_left gone = { list, end, kernel };
+    bool compiling = false;
     pthread_mutex_lock(&jit.lock);
     for (struct exec_region *r = list; r; r = r->next) {
         for (unsigned k = 0; k < 2; k++) {
-            forget(&r->full[k]);
-            forget(&r->whole[k]);
+            compiling |= forget(&r->full[k]);
+            compiling |= forget(&r->whole[k]);
         }
-        forget(&r->some);
+        compiling |= forget(&r->some);
     }
+    if (compiling)
+        jit.left = gone;
     pthread_mutex_unlock(&jit.lock);
-    for (struct exec_region *r = list; r; r = r->next) {
-        for (unsigned k = 0; k < 2; k++) {
-            free_code(&r->full[k]);
-            free_code(&r->whole[k]);
-        }
-        free_code(&r->some);
-    }
+    if (!compiling)
+        free_regions(&gone);
 }

@@ -51,8 +51,9 @@ sg_jit_whole *exec_region_whole(struct exec_region *, const struct exec_function
 /* The code of the region at `head` has ended before the instruction i. true: lanes part there, and code for some lanes
    has gone on. */
 bool exec_region_part(struct exec_warp *, const struct exec_insn *head, const struct exec_insn *i);
-/* A kernel goes: its regions are in no queue any more, and their code is freed. */
-void exec_regions_free(struct exec_region *);
+/* A kernel goes: its regions are in no queue any more, and their code is freed. Then end() is called with the kernel:
+   at once, or, if one of its regions is being compiled, by the thread that compiles, once that is done. */
+void exec_regions_free(struct exec_region *, void (*end)(sg_kernel *), sg_kernel *);
 
 /* Differs between builds whose headers do: a process that runs while Flyt is upgraded has the old machine, and finds
    the new library. softgpu/jit/room.mk hashes the headers. Fuzzers, which never open the library, are built without. */

@@ -48,7 +48,7 @@ enum { BUCKETS = 256, SYMBOL_SIZE = 2 * STORE_KEY + 3 };
 /* The code of a key, for all regions that have asked for it. */
 struct sg_jit_region {
     uint8_t key[STORE_KEY];
-    unsigned users;
+    atomic_uint users;                /* 0: it goes when somebody has the lock */
     LLVMOrcResourceTrackerRef tracker;
     sg_jit_code *code;
     struct sg_jit_region *next;       /* in the bucket */
@@ -69,6 +69,13 @@ static struct {
     struct sg_jit_region *bucket[BUCKETS]; /* by the first byte of the key */
     char why[256];
 } library = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* LLVM writes to stderr, too, what it returns. */
+static void say_nothing(void *unused, LLVMErrorRef error)
+{
+    (void)unused;
+    LLVMConsumeError(error);
+}
 
 static bool failed(LLVMErrorRef error, char *why, size_t size)
 {
@@ -180,8 +187,6 @@ static void end(void)
     library.ended = true;
 }
 
-static bool ended(void) { return library.ended; }
-
 __attribute__((constructor)) static void begin(void) { atexit(end); }
 
 /* For the level that the first region asks for: the process has one. */
@@ -206,6 +211,8 @@ static void start(const struct sg_jit_wish *wish)
     if (failed(LLVMOrcCreateLLJIT(&library.lljit, builder), library.why, sizeof library.why) ||
         !define_machine((const void *)(uintptr_t)wish->step))
         library.lljit = NULL;
+    if (library.lljit)
+        LLVMOrcExecutionSessionSetErrorReporter(LLVMOrcLLJITGetExecutionSession(library.lljit), say_nothing, NULL);
     library.build = (struct build_sum){ .inside = &library, .sum = { wish->avx512 } };
     dl_iterate_phdr(add_notes, &library.build);
     library.build.inside = (const void *)(uintptr_t)LLVMVerifyModule;
@@ -382,6 +389,21 @@ static struct sg_jit_region *compile_with(struct compiler *c, enum sg_jit_source
     return r;
 }
 
+static void free_unused(void)
+{
+    for (unsigned k = 0; k < BUCKETS; k++)
+        for (struct sg_jit_region **at = &library.bucket[k], *r; (r = *at);) {
+            if (r->users) {
+                at = &r->next;
+                continue;
+            }
+            *at = r->next;
+            LLVMConsumeError(LLVMOrcResourceTrackerRemove(r->tracker));
+            LLVMOrcReleaseResourceTracker(r->tracker);
+            free(r);
+        }
+}
+
 static struct sg_jit_region *compile(const struct sg_jit_wish *wish, struct sg_jit_made *made, char *why, size_t size)
 {
     struct sg_jit_region *r = NULL;
@@ -418,6 +440,7 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, struct sg_j
             r = compile_with(&c, &made->source, why, size);
         else
             snprintf(why, size, "%s", library.why);
+        free_unused();
         if (first)
             atexit(end);
         if (wish->may_stop)
@@ -439,19 +462,13 @@ static struct sg_jit_region *compile(const struct sg_jit_wish *wish, struct sg_j
 
 static void release(struct sg_jit_region *r)
 {
-    if (!enter())
+    atomic_fetch_sub(&r->users, 1);
+    if (library.over || pthread_mutex_trylock(&library.lock))
         return;
-    if (!--r->users) {
-        struct sg_jit_region **at = &library.bucket[r->key[0]];
-        while (*at != r)
-            at = &(*at)->next;
-        *at = r->next;
-        LLVMConsumeError(LLVMOrcResourceTrackerRemove(r->tracker));
-        LLVMOrcReleaseResourceTracker(r->tracker);
-        free(r);
-    }
+    library.process = getpid();
+    free_unused();
     pthread_mutex_unlock(&library.lock);
 }
 
 __attribute__((visibility("default"))) extern const struct sg_jit softgpu_jit;
-const struct sg_jit softgpu_jit = { EXEC_JIT_BUILD, compile, release, store_open, ended };
+const struct sg_jit softgpu_jit = { EXEC_JIT_BUILD, compile, release, store_open };

@@ -2,7 +2,7 @@
 """compiling.py BIN: where code is compiled, and what the end of a process does to the compiler. TAP on stdout.
 
 shows: software GPU: code is compiled where the compiler is installed, in GPU servers only where the setting asks for it
-shows: software GPU: a process ends at once, and a child that it forks ends, while a thread compiles
+shows: software GPU: a process and a module end at once, and a forked child ends, while a thread compiles
 """
 import ctypes
 import os
@@ -49,7 +49,7 @@ def good(code):
 
 def busy(how, length):
     """A process of its own: runs the kernel until its loop is worth compiling. When that has begun it ends (`ends`),
-    unloads the module (`unloads`), or has a child that ends (`forks`); or it goes on until the compiler is loaded, or
+    unloads the module first (`unloads`), or has a child that ends (`forks`); or it goes on until the compiler is loaded, or
     long enough for that (`waits`)."""
     cuda = ctypes.CDLL("libcuda.so.1")
     context, module, function = (ctypes.c_void_p() for _ in range(3))
@@ -66,6 +66,7 @@ def busy(how, length):
     launch()
     if how != "waits":
         time.sleep(0.1)
+    begun = time.monotonic()
     if how == "unloads":
         good(cuda.cuModuleUnload(module))
     elif how == "forks":
@@ -77,7 +78,7 @@ def busy(how, length):
         until = time.monotonic() + 3
         while time.monotonic() < until and not has_compiler("self"):
             launch()
-    print(has_compiler("self"), time.monotonic(), flush=True)
+    print(has_compiler("self"), begun if how == "unloads" else time.monotonic(), flush=True)
 
 
 def has_compiler(process):
@@ -149,8 +150,8 @@ def a_process_ends_in_the_midst_of_a_region():
 
 @case
 def a_module_is_unloaded_while_its_code_is_compiled():
-    _, said, _ = run("unloads", LONG, FLYT_SOFTGPU_JIT="on")
-    need(not said, said)
+    _, said, seconds = run("unloads", LONG, FLYT_SOFTGPU_JIT="on")
+    need(seconds < patience(2) and not said, f"unloading and the end took {seconds:.1f} s: {said}")
 
 
 @case
