@@ -23,6 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cpu/common/env.h"
 #include "cpu/common/lock.h"
 
 /* In nanoseconds. A shorter sleep costs more than it saves; a longer one would hold up the end of a grid that failed.
@@ -39,7 +40,7 @@ int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned 
         return CUDA_ERROR_OUT_OF_MEMORY;
     e->limits = *limits;
     e->ordinal = ordinal;
-    const char *wish = getenv("FLYT_SOFTGPU_THREADS");
+    const char *wish = env_get("FLYT_SOFTGPU_THREADS");
     if (!threads && wish)
         threads = (unsigned)strtoul(wish, NULL, 10);
     if (!threads) {                   /* the cores that this process may use */
@@ -48,7 +49,7 @@ int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned 
                                                              : (unsigned)CPU_COUNT(&cores);
     }
     e->thread_count = threads > 1024 ? 1024 : threads;
-    wish = getenv("FLYT_SOFTGPU_BRIEF");
+    wish = env_get("FLYT_SOFTGPU_BRIEF");
     e->brief = (wish && *wish ? strtoul(wish, NULL, 10) : BRIEF_US) * 1000;
     e->chaos = chaos;
     e->grids_end = &e->grids;

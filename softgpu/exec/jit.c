@@ -9,9 +9,11 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "cpu/common/env.h"
 #include "cpu/common/log.h"
 #include "softgpu/alu/clones.h"
 #include "softgpu/exec/callbacks.h"
@@ -39,6 +41,8 @@ static struct {
     pthread_cond_t changed;
     struct exec_compiled *queue, **queue_end;
     bool thread, busy;
+    char folder[PATH_MAX];            /* in which compiled code is kept; empty: it is not */
+    bool folder_told;                 /* by FLYT_SOFTGPU_CACHE */
     struct kernel_left left;          /* NULL in it: there is none */
     uint64_t regions[SG_JIT_SOURCES], refused, defects, nanoseconds;
     uint64_t last;                    /* the process's processor time when the last region was compiled */
@@ -94,24 +98,36 @@ static const struct sg_jit *load_library(char *why, size_t size)
     return found && found->build == EXEC_JIT_BUILD ? found : NULL;
 }
 
-/* The user's folder for what can be made again. false: there is none. */
-static bool find_folder(char *path, size_t size)
+static void set_folder(const char *path, const char *inside)
 {
-    const char *caches = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
-    if (caches && *caches == '/')
-        return snprintf(path, size, "%s/flyt/softgpu", caches) < (int)size;
-    return home && *home == '/' && snprintf(path, size, "%s/.cache/flyt/softgpu", home) < (int)size;
+    if (snprintf(jit.folder, sizeof jit.folder, "%s%s", path, inside) >= (int)sizeof jit.folder)
+        *jit.folder = 0;
 }
 
-/* Compiled code is kept where FLYT_SOFTGPU_CACHE says, else in that folder, if it can be. */
+/* Compiled code is kept where FLYT_SOFTGPU_CACHE says, else in the user's folder for what can be made again. With sudo,
+   HOME may be another user's, who could not remove what root makes there. */
+static void find_folder(void)
+{
+    const char *wish = env_get("FLYT_SOFTGPU_CACHE"), *caches = secure_getenv("XDG_CACHE_HOME"),
+               *home = secure_getenv("HOME");
+    struct stat s;
+    jit.folder_told = wish && *wish;
+    if (jit.folder_told)
+        set_folder(strcmp(wish, "off") ? wish : "", "");
+    else if (caches && *caches == '/')
+        set_folder(caches, "/flyt/softgpu");
+    else if (home && *home == '/' && !stat(home, &s) && s.st_uid == geteuid())
+        set_folder(home, "/.cache/flyt/softgpu");
+}
+
 static void keep_code(void)
 {
-    const char *wish = secure_getenv("FLYT_SOFTGPU_CACHE");
-    char path[PATH_MAX], why[PATH_MAX + 128];
-    if (wish && *wish) {
-        if (strcmp(wish, "off") && !jit.library->keep(wish, why, sizeof why))
-            log_warning("FLYT_SOFTGPU_CACHE: compiled code is not kept: %s", why);
-    } else if (find_folder(path, sizeof path) && !jit.library->keep(path, why, sizeof why))
+    char why[PATH_MAX + 128];
+    if (!*jit.folder || jit.library->keep(jit.folder, why, sizeof why))
+        return;
+    if (jit.folder_told)
+        log_warning("FLYT_SOFTGPU_CACHE: compiled code is not kept: %s", why);
+    else
         log_debug("softgpu: compiled code is not kept: %s", why);
 }
 
@@ -127,7 +143,7 @@ static bool have_library(char *why, size_t size)
    run often the compiler is loaded: that takes 20 ms. A GPU server has it loaded before its sandbox closes. */
 static enum jit_mode mode_wanted(void)
 {
-    const char *wish = getenv("FLYT_SOFTGPU_JIT");
+    const char *wish = env_get("FLYT_SOFTGPU_JIT");
     char why[PATH_MAX + 128];
     if (!wish)
         return sg_cpu_level() >= SG_CPU_V3 && find_library(why, sizeof why) ? JIT_ON : JIT_OFF;
@@ -144,9 +160,11 @@ static enum jit_mode mode_wanted(void)
     return JIT_OFF;
 }
 
+/* Reads the environment, as the thread that compiles must not: the program may change it meanwhile. */
 static void start(void)
 {
-    const char *stats = getenv("FLYT_STATS"), *whole = getenv("FLYT_SOFTGPU_WHOLE");
+    const char *stats = env_get("FLYT_STATS"), *whole = env_get("FLYT_SOFTGPU_WHOLE");
+    find_folder();
     jit.mode = mode_wanted();
     if (jit.mode == JIT_OFF)
         return;

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/common/env.h"
+
 /* Where functions lie: behind those of all programs before, with a gap, or exactly there. */
 static bool place_code(sg_engine *e, sg_program *p, uint64_t at)
 {
@@ -57,7 +59,7 @@ int sg_program_create_at(sg_engine *e, struct ptx_module *module, const uint64_t
     p->module = module;
     p->space = space;
     p->holders = 1;
-    const char *fused = getenv("FLYT_SOFTGPU_FUSED");
+    const char *fused = env_get("FLYT_SOFTGPU_FUSED");
     p->plain = fused && !strcmp(fused, "off");
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_lock(&e->lock);

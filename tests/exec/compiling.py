@@ -49,9 +49,11 @@ def good(code):
 
 def busy(how, length):
     """A process of its own: runs the kernel until its loop is worth compiling. When that has begun it ends (`ends`),
-    unloads the module first (`unloads`), or has a child that ends (`forks`); or it goes on until the compiler is loaded, or
-    long enough for that (`waits`)."""
+    unloads the module first (`unloads`), or has a child that ends (`forks`); or it goes on until the compiler is
+    loaded, or long enough for that (`waits`), or does so after it has cleared its environment (`clears`)."""
     cuda = ctypes.CDLL("libcuda.so.1")
+    if how == "clears":
+        os.environ.clear()
     context, module, function = (ctypes.c_void_p() for _ in range(3))
     memory, count = ctypes.c_uint64(), ctypes.c_uint32(OFTEN)
     good(cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context))
@@ -64,7 +66,7 @@ def busy(how, length):
         good(cuda.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, None, arguments, None) or cuda.cuCtxSynchronize())
 
     launch()
-    if how != "waits":
+    if how not in ("waits", "clears"):
         time.sleep(0.1)
     begun = time.monotonic()
     if how == "unloads":
@@ -74,7 +76,7 @@ def busy(how, length):
         if not child:
             sys.exit(7)
         need(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, "the child ended in another way")
-    elif how == "waits":
+    elif how in ("waits", "clears"):
         until = time.monotonic() + 3
         while time.monotonic() < until and not has_compiler("self"):
             launch()
@@ -108,6 +110,12 @@ def an_installed_compiler_is_used():
     loaded, said, _ = run("waits", SHORT, **DEFAULT)
     need(loaded and not said, said)
     loaded, said, _ = run("waits", SHORT, FLYT_SOFTGPU_JIT="off")
+    need(not loaded and not said, said)
+
+
+@case
+def the_setting_counts_after_the_environment_was_cleared():
+    loaded, said, _ = run("clears", SHORT, FLYT_SOFTGPU_JIT="off")
     need(not loaded and not said, said)
 
 

@@ -112,6 +112,11 @@ def the_folder_is_the_users():
     run(PROGRAM, HOME=home, **{**none, "XDG_CACHE_HOME": f"{home}/other"})
     need(len(files(f"{home}/other/flyt/softgpu")) == count, "not in XDG_CACHE_HOME")
     need(run(PROGRAM, HOME="/dev/null", **none)[1] == 0, "code from nowhere")
+    if os.geteuid() == 0:             # as sudo may leave it
+        os.chown(home, 1, 1)
+        need(run(PROGRAM, HOME=home, **none)[:2] == (count, 0), "the home folder of another user was used")
+        run(PROGRAM, HOME=f"{FOLDER}/absent", **none)
+        need(not os.path.exists(f"{FOLDER}/absent"), "a home folder was made")
     need(run(PROGRAM, HOME=home, FLYT_SOFTGPU_CACHE="off")[1] == 0, "code was found though it is off")
 
 
