@@ -2,6 +2,7 @@
 #include "cpu/server/listener/local.h"
 
 #include <errno.h>
+#include <fenv.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ struct flyt_server_local {
 static void *local_main(void *context)
 {
     struct flyt_server_local *local = context;
+    fesetenv(FE_DFL_ENV); /* for every thread of the session: kernels must not round or trap as the program does */
     session_run(local->session);
     return NULL;
 }
