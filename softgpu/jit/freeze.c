@@ -13,8 +13,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* The kernel never sends it, and hardly any program uses it. */
-enum { SIGNAL = SIGSTKFLT };
+/* Hardly any program uses it, and debuggers do not stop at it. */
+enum { SIGNAL = SIGURG };
 
 static struct {
     _Atomic pid_t thread, process;      /* thread 0: none may be stopped */
@@ -40,6 +40,8 @@ static int find_code(struct dl_phdr_info *object, size_t size, void *unused)
     return 0;
 }
 
+bool freeze_is_self(void) { return gettid() == atomic_load(&freeze.thread); }
+
 /* Runs in the thread that compiles. */
 static void look(int number, siginfo_t *info, void *context)
 {
@@ -47,7 +49,7 @@ static void look(int number, siginfo_t *info, void *context)
     sigset_t all;
     (void)number;
     (void)info;
-    if (gettid() != atomic_load(&freeze.thread))
+    if (!freeze_is_self())
         return;
     const bool stop = at >= freeze.from && at < freeze.until;
     atomic_store(&freeze.stopped, stop);

@@ -15,6 +15,8 @@
    thread at a time is between them. */
 void freeze_enter(void);
 void freeze_leave(void);
+/* Is the calling thread between them? */
+bool freeze_is_self(void);
 
 /* Of the thread that ends the process, again and again: true once the other thread stands still for good; false: it is
    where it must not be stopped, or there is none. */

@@ -135,10 +135,15 @@ static bool define_machine(const void *machine)
 }
 
 /* LLVM ends the process when it can go no further. It is the program's, so the thread that compiles ends in its place.
-   It keeps the lock: nothing else is compiled. */
+   It keeps the lock: nothing else is compiled. Another thread is the program's own, and uses the same LLVM: there LLVM
+   ends the process. */
 static void stop_compiling(const char *why)
 {
     sigset_t all;
+    if (!freeze_is_self()) {
+        fprintf(stderr, "LLVM ERROR: %s\n", why);
+        return;
+    }
     fprintf(stderr, "flyt: softgpu: the compiler has failed (%s); the interpreter goes on\n", why);
     library.over = library.ended = true;
     sigfillset(&all);

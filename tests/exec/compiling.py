@@ -3,6 +3,7 @@
 
 shows: software GPU: code is compiled where the compiler is installed, in GPU servers only where the setting asks for it
 shows: software GPU: a process and a module end at once, and a forked child ends, while a thread compiles
+shows: software GPU: a program that uses the same LLVM as the compiler ends if its own use of it fails
 """
 import ctypes
 import os
@@ -50,7 +51,8 @@ def good(code):
 def busy(how, length):
     """A process of its own: runs the kernel until its loop is worth compiling. When that has begun it ends (`ends`),
     unloads the module first (`unloads`), or has a child that ends (`forks`); or it goes on until the compiler is
-    loaded, or long enough for that (`waits`), or does so after it has cleared its environment (`clears`)."""
+    loaded, or long enough for that (`waits`), or does so after it has cleared its environment (`clears`), or goes on
+    until code is on disk, and then uses LLVM itself, which fails (`fails`)."""
     cuda = ctypes.CDLL("libcuda.so.1")
     if how == "clears":
         os.environ.clear()
@@ -66,7 +68,7 @@ def busy(how, length):
         good(cuda.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, None, arguments, None) or cuda.cuCtxSynchronize())
 
     launch()
-    if how not in ("waits", "clears"):
+    if how not in ("waits", "clears", "fails"):
         time.sleep(0.1)
     begun = time.monotonic()
     if how == "unloads":
@@ -77,10 +79,33 @@ def busy(how, length):
             sys.exit(7)
         need(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, "the child ended in another way")
     elif how in ("waits", "clears"):
-        until = time.monotonic() + 3
-        while time.monotonic() < until and not has_compiler("self"):
+        last = time.monotonic() + 3
+        while time.monotonic() < last and not has_compiler("self"):
             launch()
+    elif how == "fails":
+        until(lambda: launch() or os.listdir(os.environ["FLYT_SOFTGPU_CACHE"]), "code is on disk")
+        fail_in_llvm()
     print(has_compiler("self"), begun if how == "unloads" else time.monotonic(), flush=True)
+
+
+def fail_in_llvm():
+    """In the LLVM that the compiler uses: code for an instruction that the processor lacks."""
+    with open("/proc/self/maps", encoding="utf-8") as file:
+        llvm = ctypes.CDLL(next(line.split()[-1] for line in file if "libLLVM" in line))
+    for function in (llvm.LLVMContextCreate, llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy,
+                     llvm.LLVMCreateTargetMachine):
+        function.restype = ctypes.c_void_p
+    aes, row = b"@llvm.x86.aesni.aesenc", b"<2 x i64>"
+    code = b"declare %s %s(%s, %s)\ndefine %s @f(%s %%a) { %%b = call %s %s(%s %%a, %s %%a)\n ret %s %%b }\n" % (
+        row, aes, row, row, row, row, row, aes, row, row, row)
+    module, target, out, message = (ctypes.c_void_p() for _ in range(4))
+    buffer = ctypes.c_void_p(llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(code, ctypes.c_size_t(len(code)), b"code"))
+    need(not llvm.LLVMParseIRInContext(ctypes.c_void_p(llvm.LLVMContextCreate()), buffer, ctypes.byref(module),
+                                       ctypes.byref(message)), "LLVM does not read the code")
+    triple = b"x86_64-pc-linux-gnu"
+    need(not llvm.LLVMGetTargetFromTriple(triple, ctypes.byref(target), ctypes.byref(message)), "no target")
+    machine = ctypes.c_void_p(llvm.LLVMCreateTargetMachine(target, triple, b"x86-64", b"", 2, 0, 0))
+    llvm.LLVMTargetMachineEmitToMemoryBuffer(machine, module, 1, ctypes.byref(message), ctypes.byref(out))
 
 
 def has_compiler(process):
@@ -97,6 +122,8 @@ def run(how, length, bindir=BIN, **setting):
     done = subprocess.run([sys.executable, __file__, BIN, how, str(length)], env=environment, text=True,
                           capture_output=True, timeout=patience(120))
     ended = time.monotonic()
+    if how == "fails":
+        return done.returncode, done.stderr, 0
     need(done.returncode == 0, (done.returncode, done.stderr))
     loaded, at = done.stdout.split()
     return loaded == "True", done.stderr, ended - float(at)
@@ -166,6 +193,12 @@ def a_module_is_unloaded_while_its_code_is_compiled():
 def a_child_ends_while_its_parent_compiles():
     _, said, seconds = run("forks", LONG, FLYT_SOFTGPU_JIT="on")
     need(seconds < patience(2) and not said, f"the end took {seconds:.1f} s: {said}")
+
+
+@case
+def a_program_whose_own_use_of_llvm_fails_ends():
+    code, said, _ = run("fails", SHORT, FLYT_SOFTGPU_JIT="on", FLYT_SOFTGPU_CACHE=f"{FOLDER}/cache")
+    need(code != 0 and said.startswith("LLVM ERROR: "), (code, said))
 
 
 if __name__ == "__main__":
