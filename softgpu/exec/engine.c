@@ -64,7 +64,6 @@ int sg_engine_create(const struct sg_limits *limits, unsigned ordinal, unsigned 
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     pthread_mutex_init(&e->lock, NULL);
-    pthread_cond_init(&e->work, NULL);
     *out = e;
     return CUDA_SUCCESS;
 }
@@ -131,8 +130,8 @@ static bool takes_itself(const sg_engine *e, const sg_grid *g)
 static void wake_for_rest(sg_engine *e)
 {
     FLYT_ASSERT_HELD(&e->lock);
-    for (uint64_t n = e->ready_count < e->sleeping ? e->ready_count : e->sleeping; n > 0; n--)
-        pthread_cond_signal(&e->work);
+    for (uint64_t n = e->ready_count; n > 0 && sleepers_wake(&e->idle); n--)
+        ;
 }
 
 static void ready_push(sg_engine *e, struct exec_block *b, uint64_t naps_until)
@@ -154,8 +153,8 @@ static void ready_push(sg_engine *e, struct exec_block *b, uint64_t naps_until)
     *e->ready_end = b;
     e->ready_end = &b->next;
 wake:
-    if (e->sleeping && !(naps_until && e->clocked) && !takes_itself(e, b->grid))
-        pthread_cond_signal(&e->work);
+    if (!(naps_until && e->clocked) && !takes_itself(e, b->grid))
+        sleepers_wake(&e->idle);
 }
 
 void exec_ready_push(sg_engine *e, struct exec_block *b)
@@ -185,18 +184,16 @@ static struct exec_block *ready_take(sg_engine *e, uint64_t *wake)
 static void sleep_until(sg_engine *e, uint64_t wake)
 {
     FLYT_ASSERT_HELD(&e->lock);
-    e->sleeping++;
     if (wake == UINT64_MAX || e->clocked) {
-        pthread_cond_wait(&e->work, &e->lock);
+        sleepers_wait(&e->idle, &e->lock, NULL);
     } else {
         struct timespec t = { (time_t)(wake / 1000000000), (long)(wake % 1000000000) };
         e->clocked = true;
-        pthread_cond_clockwait(&e->work, &e->lock, CLOCK_MONOTONIC, &t);
+        sleepers_wait(&e->idle, &e->lock, &t);
         e->clocked = false;
-        if (e->sleeping > 1 && e->ready && e->ready->next)
-            pthread_cond_signal(&e->work);
+        if (e->ready && e->ready->next)
+            sleepers_wake(&e->idle);
     }
-    e->sleeping--;
 }
 
 static void append(sg_engine *e, sg_grid *g)
@@ -448,7 +445,7 @@ static void take_turn(sg_engine *e, struct exec_block *b)
     exec_place_blocks(e);
     report_unlocked(e, over);
     if (over && e->stopping)
-        pthread_cond_broadcast(&e->work);
+        sleepers_wake_all(&e->idle);
 }
 
 static void *engine_thread(void *context)
@@ -625,7 +622,7 @@ void sg_run(bool here)
     self.takes = self.outside = NULL;
     wake_for_rest(e);
     if (!--e->outside && e->stopping)
-        pthread_cond_broadcast(&e->work);
+        sleepers_wake_all(&e->idle);
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -678,14 +675,13 @@ void sg_engine_destroy(sg_engine *e)
     pthread_mutex_unlock(&e->lock);
     sg_engine_cancel(e, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     pthread_mutex_lock(&e->lock);
-    pthread_cond_broadcast(&e->work);
+    sleepers_wake_all(&e->idle);
     while (e->outside)
-        pthread_cond_wait(&e->work, &e->lock);
+        sleepers_wait(&e->idle, &e->lock, NULL);
     pthread_mutex_unlock(&e->lock);
     for (unsigned i = 0; i < e->started; i++)
         pthread_join(e->threads[i], NULL);
     exec_spares_free(e, NULL);
-    pthread_cond_destroy(&e->work);
     pthread_mutex_destroy(&e->lock);
     free(e->threads);
     free(e->sms);

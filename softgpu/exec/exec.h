@@ -42,6 +42,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include "cpu/common/sleepers.h"
 #include "softgpu/engine.h"
 #include "softgpu/jit.h"
 #include "softgpu/memory.h"
@@ -386,14 +387,14 @@ enum { EXEC_MAX_SMS = 1024 };
 struct exec_sm { unsigned blocks, threads, registers; size_t shared; };
 struct sg_engine {
     pthread_mutex_t lock;
-    pthread_cond_t work;
+    struct sleepers idle;             /* threads that found no block which can run */
     struct sg_limits limits;
     unsigned ordinal, thread_count;
     _Atomic size_t local_held;        /* local memory of blocks, bytes */
     uint64_t chaos;                   /* the seed, constant: read without the lock */
     uint64_t chaos_state;             /* under the lock */
     pthread_t *threads;
-    unsigned started, sleeping;
+    unsigned started;
     unsigned turns_seen, in_turn[2];  /* turns under way: in_turn[n & 1] began when turns_seen was n */
     bool clocked;                     /* a thread that sleeps wakes by the clock, for blocks that sleep */
     bool stopping;

@@ -2,18 +2,17 @@
    functions. */
 #include "softgpu/driver/machine/machine.h"
 #include "cpu/common/lock.h"
+#include "cpu/common/sleepers.h"
 
-struct work_list { struct sgd_op *head, **tail; pthread_cond_t ready; };
+struct work_list { struct sgd_op *head, **tail; struct sleepers idle; };
 
 static struct work_list copies, callbacks;
 
 void sgd_work_start(void)
 {
     struct work_list *lists[] = { &copies, &callbacks };
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++)
         lists[i]->tail = &lists[i]->head;
-        sgd_cond_init(&lists[i]->ready);
-    }
 }
 
 void sgd_work_put(struct sgd_op *op)
@@ -23,7 +22,7 @@ void sgd_work_put(struct sgd_op *op)
     op->work_next = NULL;
     *list->tail = op;
     list->tail = &op->work_next;
-    pthread_cond_signal(&list->ready);
+    sleepers_wake(&list->idle);
 }
 
 struct sgd_op *sgd_work_take(bool host_functions)
@@ -31,7 +30,7 @@ struct sgd_op *sgd_work_take(bool host_functions)
     FLYT_ASSERT_HELD(&sgd_mutex);
     struct work_list *list = host_functions ? &callbacks : &copies;
     while (!list->head)
-        sgd_wait_on(&list->ready, NULL);
+        sleepers_wait(&list->idle, &sgd_mutex, NULL);
     struct sgd_op *op = list->head;
     list->head = op->work_next;
     if (!list->head)
