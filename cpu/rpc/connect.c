@@ -196,6 +196,22 @@ int rpc_socket_connect(const char *uri, uint64_t deadline, char *error)
     return connect_tcp(uri, &address, deadline, error);
 }
 
+/* A connected socket, or a negative error. */
+static int connect_socket(const char *uri, const struct rpc_address *address, uint64_t deadline, char *error)
+{
+    bool tcp = address->kind == RPC_ADDRESS_TCP || address->kind == RPC_ADDRESS_TLS;
+    return tcp ? connect_tcp(uri, address, deadline, error) : connect_unix(uri, address, deadline, error);
+}
+
+bool rpc_listens(const char *uri, uint64_t deadline)
+{
+    struct rpc_address address;
+    int fd = rpc_address_parse(uri, &address, NULL) < 0 ? -1 : connect_socket(uri, &address, deadline, NULL);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
 static int connect_tls(const char *uri, int fd, const struct rpc_address *address, const struct rpc_tls_files *files,
                        uint64_t deadline, rpc_channel **out, char *error)
 {
@@ -224,8 +240,7 @@ static int connect_saying(const char *uri, int timeout_ms, int total_ms, const u
                                          setting("FLYT_TLS_KEY") };
     if (address.kind == RPC_ADDRESS_TLS && (status = rpc_tls_check_client(uri, &address, &files, error)) < 0)
         return status;
-    bool tcp = address.kind == RPC_ADDRESS_TCP || address.kind == RPC_ADDRESS_TLS;
-    int fd = tcp ? connect_tcp(uri, &address, deadline, error) : connect_unix(uri, &address, deadline, error);
+    int fd = connect_socket(uri, &address, deadline, error);
     if (fd < 0)
         return fd;
     if (size && send(fd, hello, size, MSG_NOSIGNAL) != (ssize_t)size) {

@@ -4,6 +4,7 @@
 HOLDER is control_client_program: it takes memory, and goes on when it is given a line.
 
 shows: flytctl server logs: of servers that run, began anew or ended, in pieces, followed, with any bytes in them
+shows: flytctl server logs: where one process of a server ends, its program says that the server goes on
 shows: flytctl server logs: operators read them, viewers do not; a silent or lost node is named; kept logs are few
 """
 import glob
@@ -18,7 +19,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import Local, case, need, only_cases, read, until, write  # noqa: E402
+from testlib import Local, allowed, case, need, only_cases, read, until, write  # noqa: E402
 
 BIN, HOLDER = (os.path.abspath(path) for path in sys.argv[1:3])
 FOLDER = tempfile.mkdtemp(prefix="flyt-logs-")
@@ -178,6 +179,21 @@ def few_are_kept():
     need("has no log on this node" in logs({"id": ids[0]}, code=5), "the oldest is there")
     need(len(logs({"id": ids[1]})) == 4096 and f"filler {ids[2]}\n" in logs({"id": ids[2]}), "the last ones")
     need(not glob.glob(f"{STATE}/node-*/logs/{ids[0]}-*"), "files")
+
+
+@case
+def one_process_of_a_server_ends():
+    """Its program soon learns that the server goes on, and the log has the reason."""
+    server = begin()
+    for pid in read(f"/proc/{server['pid']}/task/{server['pid']}/children").split():
+        os.kill(int(pid), signal.SIGKILL)
+    begun = time.monotonic()
+    problem = begin.holder.communicate("\n", timeout=60)[1]
+    took = time.monotonic() - begun
+    need("the GPU server itself goes on" in problem and "as the cluster says" not in problem, problem)
+    need(took < allowed(2.5, BIN), took)
+    need("event=worker-ended" in logs(server) and "signal=9" in logs(server), logs(server, "--tail", "5"))
+    need(cluster.json("server", "list")[0]["restarts"] == 0, "the server is another one")
 
 
 @case

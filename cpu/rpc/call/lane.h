@@ -30,6 +30,9 @@ int rpc_lane_receive(rpc_channel *, void *to, size_t size, uint64_t deadline);
    *error. */
 int rpc_socket_connect(const char *uri, uint64_t deadline, char *error);
 
+/* Whether somebody takes connections at that address now. Says nothing there. Waits until the deadline at most. */
+bool rpc_listens(const char *uri, uint64_t deadline);
+
 /* As rpc_channel_connect, to the same kinds of address but shm://, saying `hello` before anything else. */
 int rpc_lane_connect(const char *uri, int timeout_ms, const uint8_t hello[RPC_LANE_HEAD], rpc_channel **out,
                      char *error);

@@ -44,8 +44,9 @@ void manager_ask_recovery(char *wish, size_t size);
 uint64_t manager_ask_store(char *folder, size_t size);
 /* What has become of that: MANAGER_RECOVERY_…. Waits for nothing. why: may be "". */
 void manager_tell_recovery(int state, const char *why, uint64_t outage_us, uint64_t bytes);
-/* After a loss: logs what the cluster knows about it. Waits until that time (clock_now) at most. */
-void manager_tell_why(const struct client_session *, uint64_t until);
+/* After a loss: logs what the cluster knows about it. Waits until `soon` (clock_now), and until `until` where the GPU
+   server takes no connections then. */
+void manager_tell_why(const struct client_session *, uint64_t soon, uint64_t until);
 /* manager_links.c: how a program whose server the client manager gave makes links (manager_prot.x, LINK_OFFER,
    LINK_TAKE). The connection: NULL: the program's. offer: MANAGER_LINK_OFFER_SIZE bytes; why, address: `size` bytes.
    801: refused, and why. */

@@ -10,10 +10,11 @@
 #include "attach.h"
 #include "cpu/common/clock.h"
 #include "cpu/common/log.h"
+#include "cpu/rpc/call/lane.h"
 #include "cpu/rpc/manager_prot.h"
 #include "manager_state.h"
 
-enum { MANAGER_LOOK_MS = 10 };
+enum { MANAGER_LOOK_MS = 10, MANAGER_PROBE_MS = 200 };
 
 void manager_ask_recovery(char *wish, size_t size)
 {
@@ -86,7 +87,17 @@ static bool why_said(const struct why *w)
     return w->call.status != RPC_SUCCESS || code > MANAGER_WAITING;
 }
 
-void manager_tell_why(const struct client_session *session, uint64_t until)
+/* The server has ended, and the cluster will say why; or only the process of it that served this program has. */
+static bool server_goes_on(const struct client_session *session)
+{
+    if (!rpc_listens(session->uri, clock_now() + MANAGER_PROBE_MS * CLOCK_NS_PER_MS))
+        return false;
+    log_error("the GPU server itself goes on: only its process for this program has ended. The server's log says why "
+              "(flytctl server logs)");
+    return true;
+}
+
+void manager_tell_why(const struct client_session *session, uint64_t soon, uint64_t until)
 {
     rpc_client *client = session->manager ? session->manager : manager;
     bool said = !client || rpc_client_lost(client);
@@ -102,9 +113,10 @@ void manager_tell_why(const struct client_session *session, uint64_t until)
             free(w);
             return;
         }
-        while (!rpc_client_wait_until(client, &w->call, until)) {
-            if (clock_now() >= until)
+        while (!rpc_client_wait_until(client, &w->call, soon)) {
+            if (clock_now() >= soon && (soon == until || server_goes_on(session)))
                 return;               /* the answer may come yet, so it keeps its place */
+            soon = clock_now() >= soon ? until : soon;
             nanosleep(&(struct timespec){ .tv_nsec = MANAGER_LOOK_MS * CLOCK_NS_PER_MS }, NULL);
         }
         said = why_said(w);

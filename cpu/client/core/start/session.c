@@ -506,14 +506,14 @@ int session_attach(bool to_use)
 
 /* ---- its loss ---- */
 
-/* A server that ends is the cluster's news at once. Of one that is silent the cluster seldom knows more, and the
-   program has waited long enough. */
+/* A server that ends is the cluster's news at once. Of one that is silent, or goes on, the cluster seldom knows more,
+   and a program whose server is silent has waited long enough. */
 void session_explain_loss(const struct client_session *session)
 {
-    enum { MOST_MS = 3000, SILENT_MS = 800 };
-    uint64_t most_ms = rpc_client_silent(session->client) ? SILENT_MS : MOST_MS;
+    enum { MOST_MS = 3000, SOON_MS = 800 };
+    const uint64_t now = clock_now(), soon = now + SOON_MS * CLOCK_NS_PER_MS;
     if (core_session.managed)
-        manager_tell_why(session, clock_now() + most_ms * CLOCK_NS_PER_MS);
+        manager_tell_why(session, soon, rpc_client_silent(session->client) ? soon : now + MOST_MS * CLOCK_NS_PER_MS);
 }
 
 /* ---- the end of the process ---- */
