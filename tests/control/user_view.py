@@ -18,7 +18,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from testlib import Local, case, need, only_cases, read, until, write  # noqa: E402
+from testlib import Local, allowed, case, need, only_cases, read, until, write  # noqa: E402
 
 BIN, HOLDER = (os.path.abspath(path) for path in sys.argv[1:3])
 FOLDER = tempfile.mkdtemp(prefix="flyt-view-")
@@ -80,7 +80,7 @@ def nothing_runs():
 def what_runs():
     begin.first = begin()
     seen = view()
-    need(status.took < 1, f"{status.took} s")
+    need(status.took < allowed(1, BIN), f"{status.took} s")
     server, program = seen["servers"][0], seen["programs"][0]
     need(len(seen["servers"]) == len(seen["programs"]) == 1 and program["state"] == "running", seen)
     need(program["server"] == server["id"] and program["pid"] == begin.first.pid and program["uid"] == os.getuid() and
@@ -165,7 +165,7 @@ def nobody_answers():
     os.kill(stopped, signal.SIGSTOP)
     try:
         seen = view(code=1)
-        need(status.took < 1.5, f"{status.took} s")
+        need(status.took < allowed(1.5, BIN), f"{status.took} s")
         need(not seen["complete"] and "does not answer" in seen["message"], seen)
         need([(row["state"], row["pid"]) for row in seen["programs"]] == [("running", begin.second.pid)], seen)
         need("only a part is known: the cluster manager does not answer" in status(code=1), "the text")
@@ -182,7 +182,7 @@ def nobody_answers():
     os.kill(stopped, signal.SIGSTOP)
     try:
         text = status(code=9)
-        need(status.took < 2 and "it is stopped or overloaded" in text, f"{status.took} s: {text}")
+        need(status.took < allowed(2, BIN) and "it is stopped or overloaded" in text, f"{status.took} s: {text}")
     finally:
         os.kill(stopped, signal.SIGCONT)
     text = status(code=9, FLYT_MANAGER="/nowhere/at.sock")
