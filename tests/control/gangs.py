@@ -106,7 +106,7 @@ def accounts(cluster):
           lambda: f"{cluster.rows('server', 'list')}", 25)
     ok("flytctl shows what is used of all its GPUs together")
     b.end()
-    assert a.ask("take", 1, 64) == [0]
+    until(lambda: a.ask("take", 1, 64) == [0], "what b had of GPU 1 is free when its worker has ended")
     # 64 MiB and more are used on each: less than that cannot be had; more, and fewer SMs, can.
     said = cluster.run("change-config", "-i", "local", "--memory", "48M", expect=8)
     assert "more than 48 MiB" in said, said
