@@ -100,6 +100,14 @@ static void add_vms(void)
 
 /* ---- clients ---- */
 
+/* kind: of the event. Only these three kinds have a status. */
+static void fails(client_event_kind kind, const ctl_status *status)
+{
+    bool said = kind == CLIENT_EVENT_ANSWER || kind == CLIENT_EVENT_LOST || kind == CLIENT_EVENT_SUSPECT;
+    if (!failed++)
+        printf("# the first that failed: event %d, %s\n", (int)kind, said && status->text ? status->text : "-");
+}
+
 static void take(struct client *client, const client_answer *answer)
 {
     client->id = answer->prog;
@@ -108,7 +116,7 @@ static void take(struct client *client, const client_answer *answer)
         client->server = answer->grant.server;
         running++;
     } else if (answer->status.code != CTL_OK && answer->status.code != CTL_WAITING) {
-        failed++;
+        fails(CLIENT_EVENT_ANSWER, &answer->status);
     }
 }
 
@@ -124,8 +132,8 @@ static void got_events(void *context, int error, const char *why, void *object)
     for (const client_event *event; (event = client_event_next(result, &at, &client->acknowledged));) {
         if (event->body.kind == CLIENT_EVENT_ANSWER)
             take(client, &event->body.client_event_body_u.answer);
-        else
-            failed++; /* nothing is to be lost here */
+        else /* nothing is to be lost here, and nobody silent; LOST and SUSPECT have the same body */
+            fails(event->body.kind, &event->body.client_event_body_u.lost.why);
     }
     ask_events(client);
 }
