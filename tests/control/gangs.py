@@ -267,8 +267,7 @@ def as_documented():
     with Local(BIN, tempfile.mkdtemp(prefix="flyt-gangs-doc-"), "--gpus-per-node", str(GPUS)) as cluster:
         for line in lines[1:]:
             command, _, expected = (part.strip() for part in line.partition("#"))
-            told = subprocess.run(["bash", "-c", command.replace("./program", PROGRAM)], env=cluster.env, text=True,
-                                  input="look\nring\nend\n", capture_output=True, timeout=60)
+            told = cluster.shell(command.replace("./program", PROGRAM), input="look\nring\nend\n")
             assert told.returncode == 0, (line, told)
             if "flyt-run" in command:
                 count = 2 if "VISIBLE" in command else GPUS

@@ -95,7 +95,7 @@ def as_documented():
     with Local(BIN, tempfile.mkdtemp(prefix="flyt-links-doc-"), "--nodes", "2", "--sms", "2", "--tls") as cluster:
         for line in lines[1:]:
             command, _, expected = (part.strip() for part in line.partition("#"))
-            told = subprocess.run(["bash", "-c", command], env=cluster.env, text=True, capture_output=True, timeout=60)
+            told = cluster.shell(command)
             assert told.returncode == 0 and expected and expected in told.stdout, (line, told)
     ok("docs/many-gpus.md: the commands do what it says")
 

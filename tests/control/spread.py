@@ -162,8 +162,7 @@ def as_documented():
                str(GPUS)) as cluster:
         for line in lines[1:]:
             command, _, expected = (part.strip() for part in line.partition("#"))
-            told = subprocess.run(["bash", "-c", command.replace("./program", PROGRAM)], env=cluster.env, text=True,
-                                  input="look\naround\nend\n", capture_output=True, timeout=60)
+            told = cluster.shell(command.replace("./program", PROGRAM), input="look\naround\nend\n")
             assert told.returncode == 0, (line, told)
             sees_gpus = re.fullmatch(r"(\d) GPUs?, of (\d) nodes?", expected)
             if "flyt-run" in command:
