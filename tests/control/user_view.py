@@ -102,7 +102,7 @@ def what_waits():
     row = until(lambda: [row for row in view()["programs"] if row["state"] == "waiting"], "the second waits")[0]
     need(row["pid"] == second.pid and row["position"] == 1 and "entitled" in row["why"] and row["server"] == 0, row)
     need(row["memory_used"] is None, row)
-    until(lambda: view()["programs"][0]["memory_used"] >= MIB, "the memory of one that is alone on its server")
+    until(lambda: (view()["programs"][0]["memory_used"] or 0) >= MIB, "the memory of one that is alone on its server")
     text = status()
     need(re.search(rf"(?m)^{second.pid} +waiting +1 +- .*\n +the servers of VM local use all", text), text)
     need([row["pid"] for row in view()["programs"]] == [begin.first.pid, second.pid], "those that run come first")
