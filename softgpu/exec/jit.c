@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -139,6 +140,14 @@ static bool have_library(char *why, size_t size)
     return jit.library;
 }
 
+/* LLVM ends the process where it gets no memory. */
+static bool memory_is_limited(void)
+{
+    struct rlimit data, all;
+    return getrlimit(RLIMIT_DATA, &data) || getrlimit(RLIMIT_AS, &all) || data.rlim_cur != RLIM_INFINITY ||
+           all.rlim_cur != RLIM_INFINITY;
+}
+
 /* What FLYT_SOFTGPU_JIT asks for. Without it code is compiled where the compiler is installed, and only when some has
    run often the compiler is loaded: that takes 20 ms. A GPU server has it loaded before its sandbox closes. */
 static enum jit_mode mode_wanted(void)
@@ -146,7 +155,7 @@ static enum jit_mode mode_wanted(void)
     const char *wish = env_get("FLYT_SOFTGPU_JIT");
     char why[PATH_MAX + 128];
     if (!wish)
-        return sg_cpu_level() >= SG_CPU_V3 && find_library(why, sizeof why) ? JIT_ON : JIT_OFF;
+        return sg_cpu_level() >= SG_CPU_V3 && !memory_is_limited() && find_library(why, sizeof why) ? JIT_ON : JIT_OFF;
     if (!*wish || !strcmp(wish, "off"))
         return JIT_OFF;
     if (strcmp(wish, "on") && strcmp(wish, "always"))

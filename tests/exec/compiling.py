@@ -7,6 +7,7 @@ shows: software GPU: a program that uses the same LLVM as the compiler ends if i
 """
 import ctypes
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -54,6 +55,8 @@ def busy(how, length):
     loaded, or long enough for that (`waits`), or does so after it has cleared its environment (`clears`), or goes on
     until code is on disk, and then uses LLVM itself, which fails (`fails`)."""
     cuda = ctypes.CDLL("libcuda.so.1")
+    if os.environ.get("TEST_LIMIT"):
+        resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, 8 << 30))
     if how == "clears":
         os.environ.clear()
     context, module, function = (ctypes.c_void_p() for _ in range(3))
@@ -137,6 +140,8 @@ def an_installed_compiler_is_used():
     loaded, said, _ = run("waits", SHORT, **DEFAULT)
     need(loaded and not said, said)
     loaded, said, _ = run("waits", SHORT, FLYT_SOFTGPU_JIT="off")
+    need(not loaded and not said, said)
+    loaded, said, _ = run("waits", SHORT, TEST_LIMIT="1", **DEFAULT)
     need(not loaded and not said, said)
 
 
