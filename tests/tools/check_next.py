@@ -102,6 +102,7 @@ def main():
         status, text = run(tree, "programs/1")
         result("a part that cannot run here says why, and does not count",
               lacks(text, "skipped: FLYT_PROGRAMS", "\n0 passed, 0 failed\n") or (status and f"exit status {status}"))
+        result("a part's whole name is that part's alone", "== programs/12" in text and text)
         commit = rows(tree)["long/one"]["commit"]
         every = [line.split()[0] for line in run(tree, "--list")[1].splitlines()]
         recent = [[name, commit, "2030-01-01T00:00:00+00:00", "0", "1 passed, 0 failed", "1"] for name in every]
