@@ -7,7 +7,8 @@
  * and constants, in 32 and in 64 bits, signed or not, and store what they have loaded to a place of each thread. They
  * are loaded twice, once with FLYT_SOFTGPU_FUSED=off, which is never compiled. The parameters are such that all lanes,
  * some, or none are where something is mapped. The error must be equal, and all memory where there is none: blocks have
- * no order, so before a fault some more or some less of them run.
+ * no order, so before a fault some more or some less of them run. Where one block is odd and another leaves what is
+ * mapped, the first is nearly always the same, unless a host thread is held up; then both forms run again.
  *
  * shows: software GPU: grids of many short blocks leave the same memory, or the same error, whether blocks are run by
  *   the interpreter or many at a time by compiled code, where their addresses leave what is mapped, wrap or are odd
@@ -18,7 +19,7 @@
 #include "tests/exec/random.h"
 #include "tests/exec/twice.h"
 
-enum { WORDS = 1 << 20, THREADS_MOST = TWICE_MOST / 4, GRANULE = 2 << 20, MAPPED = 192 << 20 };
+enum { WORDS = 1 << 20, THREADS_MOST = TWICE_MOST / 4, GRANULE = 2 << 20, MAPPED = 192 << 20, RUNS_MOST = 5 };
 
 /* The last words that kernels may touch (harness.c): behind them nothing is mapped. */
 static uint32_t *words_before_the_end(void)
@@ -138,10 +139,14 @@ static void compare(const uint32_t *from, uint32_t *to, const unsigned modules[2
 {
     static struct twice_result compiled, plain;
     const struct twice_launch l = any_launch(from, to);
-    gpu_select(modules[0]);
-    twice_run(&l, &compiled);
-    gpu_select(modules[1]);
-    twice_run(&l, &plain);
+    for (unsigned run = 0; run < RUNS_MOST; run++) {
+        gpu_select(modules[0]);
+        twice_run(&l, &compiled);
+        gpu_select(modules[1]);
+        twice_run(&l, &plain);
+        if (!compiled.error || !plain.error || compiled.error == plain.error)
+            break;
+    }
     const uint32_t *grid = l.shape.grid, *block = l.shape.block;
     faults[plain.error != CUDA_SUCCESS]++;
     if (compiled.error != plain.error ||
