@@ -26,9 +26,13 @@ def flyt(uri, *command, **env):
 
 
 def descriptors(pid):
-    """number -> (what it is, whether it is close-on-exec)"""
+    """number -> (what it is, whether it is close-on-exec). Of a process that has ended, none."""
     found = {}
-    for name in os.listdir(f"/proc/{pid}/fd"):
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except FileNotFoundError:
+        return found
+    for name in names:
         try:
             with open(f"/proc/{pid}/fdinfo/{name}") as file:
                 flags = next(int(line.split()[1], 8) for line in file if line.startswith("flags:"))
