@@ -40,7 +40,7 @@ static inline void sleepers_wait(struct sleepers *sleepers, pthread_mutex_t *loc
     pthread_cond_destroy(&self.wake);
 }
 
-/* Returns false where nobody sleeps who has not been woken yet. */
+/* Wakes the thread that went to sleep last. Returns false if no thread sleeps, or all have been woken already. */
 static inline bool sleepers_wake(struct sleepers *sleepers)
 {
     struct sleeper *first = sleepers->first;
@@ -52,6 +52,7 @@ static inline bool sleepers_wake(struct sleepers *sleepers)
     return true;
 }
 
+/* Wakes every thread that sleeps. */
 static inline void sleepers_wake_all(struct sleepers *sleepers)
 {
     while (sleepers_wake(sleepers))

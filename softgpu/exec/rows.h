@@ -53,7 +53,7 @@ struct exec_row_functions {
     void (*copy64)(uint64_t *d, const uint64_t *from);
     void (*add64)(uint64_t *d, const uint64_t *a, uint64_t b);
     void (*widen)(uint64_t *d, const uint32_t *from);
-    /* What active addresses a[l] + offset look like. */
+    /* Describes the addresses a[l] + offset of the active lanes l. */
     void (*shape)(const uint64_t *a, uint64_t offset, uint32_t mask, uint64_t stride, struct exec_shape *);
     /* Addresses of exec_local for offsets a[l] + offset of 32 bits; the largest and the union of the active ones. */
     void (*local)(uint64_t *at, const uint64_t *a, uint64_t offset, uint64_t base, uint32_t mask, struct exec_shape *);

@@ -48,7 +48,7 @@ enum { BUCKETS = 256, SYMBOL_SIZE = 2 * STORE_KEY + 3 };
 /* The code of a key, for all regions that have asked for it. */
 struct sg_jit_region {
     uint8_t key[STORE_KEY];
-    atomic_uint users;                /* 0: it goes when somebody has the lock */
+    atomic_uint users;                /* 0: the next thread with the lock frees it */
     LLVMOrcResourceTrackerRef tracker;
     sg_jit_code *code;
     struct sg_jit_region *next;       /* in the bucket */

@@ -172,7 +172,7 @@ const client_event *client_event_next(const client_events_result *, u_int *at, u
 void admin_call(uint32_t procedure, const void *args, void *result);
 /* The code of a result that begins with a ctl_status, and of which nothing else is wanted; admin_text: what it says. */
 ctl_code admin_code(uint32_t procedure, const void *args);
-/* Likewise of ADMIN_MOVE and ADMIN_SAVE. *number: of the move, if the code is CTL_OK. */
+/* Calls ADMIN_MOVE or ADMIN_SAVE, and returns the code as admin_code does. *number: of the move, if that is CTL_OK. */
 ctl_code admin_move(uint32_t procedure, const void *args, uint64_t *number);
 extern char admin_text[CTL_MAX_TEXT + 1];
 admin_status_result admin_status(void); /* numbers only */

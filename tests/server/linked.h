@@ -26,7 +26,8 @@ void linked_join_end(struct linked_end *);
 void *linked_join_thread(void *end); /* the same, for pthread_create */
 /* Both ends at a time; their codes and reasons. */
 void linked_join(struct linked_end ends[2]);
-/* Begins the process again: the loader looks for libflyt-tls.so where LD_LIBRARY_PATH says so at its start. */
+/* Executes this program once more with LD_LIBRARY_PATH set, so that the loader finds libflyt-tls.so: it reads that
+   variable only when a process begins. */
 void linked_prepare(char **argv);
 
 #endif

@@ -47,7 +47,8 @@ int comm_status(int rank, char why[FLYT_MAX_SHORT]);
 void op(int rank, comm_op_args);
 void op_all(comm_op_args);
 
-/* What the rank's stream has latched by its end. */
+/* Waits until the rank's stream is idle. Returns why the wait failed, else the error that its session has latched since
+   the last call, or 0. */
 int synchronise(int rank);
 /* Nothing is latched on any rank. */
 void all_good(void);

@@ -42,7 +42,7 @@ void manager_ask_recovery(char *wish, size_t size);
 /* Where the program is to keep what it has on the GPU ("": its environment says), and how many bytes its journal may
    have at most; 0: any. */
 uint64_t manager_ask_store(char *folder, size_t size);
-/* What has become of that: MANAGER_RECOVERY_…. Waits for nothing. why: may be "". */
+/* Reports to the client manager what came of a recovery: MANAGER_RECOVERY_…. Waits for no answer. why: may be "". */
 void manager_tell_recovery(int state, const char *why, uint64_t outage_us, uint64_t bytes);
 /* After a loss: logs what the cluster knows about it. Waits until `soon` (clock_now), and until `until` where the GPU
    server takes no connections then. */
